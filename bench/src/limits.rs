@@ -16,7 +16,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     child::{LOAD_CORE, Placement, Running},
@@ -74,43 +74,25 @@ pub(crate) async fn run(options: Options) -> Result<()> {
     let redis = start_redis(dir.path(), placement)?;
     let mut targets = Vec::new();
     let mut running = Vec::new();
-    for (names, url) in [([FREE, LOCAL], None), ([SHARED_FREE, SHARED], redis.as_ref().map(|it| &it.1))] {
-        if names[1] == SHARED && url.is_none() {
+    for (names, redis_url) in
+        [([FREE, LOCAL], None), ([SHARED_FREE, SHARED], redis.as_ref().map(|it| &it.url))]
+    {
+        if names[1] == SHARED && redis_url.is_none() {
             notes.push("redis-server is not installed: not measured".to_owned());
             break;
         }
-        let home = dir.path().join(if url.is_some() { "shared" } else { "local" });
+        let home = dir.path().join(if redis_url.is_some() { "shared" } else { "local" });
         fs::create_dir(&home)?;
         let mut launch = Launch::prepare(&options.gantry, &home, placement)?;
-        launch.redis_url = url.cloned();
-        let limits = json!({
-            "name": "limited", "scopes": "chat", "rpm_limit": 1_000_000_000, "tpm_limit": 1_000_000_000,
-            "max_concurrency": 1_000_000, "budget_tokens_day": 100_000_000_000_000_i64,
-        });
-        let (process, [free, limited]) = gateway::start_with_keys(&launch, mock.addr, limits).await?;
+        launch.redis_url = redis_url.cloned();
+        let (process, [free, limited]) =
+            gateway::start_with_keys(&launch, mock.addr, limits_out_of_reach()).await?;
         for (name, key) in names.into_iter().zip([free, limited]) {
             targets.push(Target { name, addr: launch.addr, key, pid: Some(process.pid()) });
         }
         running.push(process);
     }
-
-    let mut raw: BTreeMap<&'static str, Vec<Sample>> = BTreeMap::new();
-    for turn in 1..=n_turns {
-        for target in &targets {
-            writeln!(stderr(), "turn {turn}/{n_turns}: {}", target.name)?;
-            let sample = phases::measure(Phase::Unary, target, &scale).await?;
-            let (errors, first) = (sample.outcome.errors, sample.outcome.first_error.clone());
-            ensure!(
-                errors == 0,
-                "{}: {errors} errors; the first: {}",
-                target.name,
-                first.unwrap_or_default()
-            );
-            raw.entry(target.name).or_default().push(sample);
-        }
-        // The order of the targets is reversed every time.
-        targets.reverse();
-    }
+    let raw = take_turns(n_turns, targets, &scale).await?;
     for process in running {
         process.stop()?;
     }
@@ -139,6 +121,36 @@ pub(crate) async fn run(options: Options) -> Result<()> {
     Ok(())
 }
 
+/// Returns a key whose limits are all checked and never reached.
+fn limits_out_of_reach() -> Value {
+    json!({
+        "name": "limited", "scopes": "chat", "rpm_limit": 1_000_000_000, "tpm_limit": 1_000_000_000,
+        "max_concurrency": 1_000_000, "budget_tokens_day": 100_000_000_000_000_i64,
+    })
+}
+
+/// Measures each target once in each turn.
+async fn take_turns(
+    n_turns: u32,
+    mut targets: Vec<Target>,
+    scale: &Scale,
+) -> Result<BTreeMap<&'static str, Vec<Sample>>> {
+    let mut raw: BTreeMap<&'static str, Vec<Sample>> = BTreeMap::new();
+    for turn in 1..=n_turns {
+        for target in &targets {
+            writeln!(stderr(), "turn {turn}/{n_turns}: {}", target.name)?;
+            let sample = phases::measure(Phase::Unary, target, scale).await?;
+            let errors = sample.outcome.errors;
+            let first = sample.outcome.first_error.as_deref().unwrap_or_default();
+            ensure!(errors == 0, "{}: {errors} errors; the first: {first}", target.name);
+            raw.entry(target.name).or_default().push(sample);
+        }
+        // The order of the targets is reversed every time.
+        targets.reverse();
+    }
+    Ok(raw)
+}
+
 fn ratio_of_turns(raw: &BTreeMap<&'static str, Vec<Sample>>, name: &str, to: &str) -> Option<f64> {
     let pairs = raw.get(name)?.iter().zip(raw.get(to)?);
     median(pairs.filter_map(|(one, other)| ratio(one.cpu_us, other.cpu_us)))
@@ -161,8 +173,16 @@ fn table(report: &Report) -> String {
     out
 }
 
-/// Starts a Redis of its own on a socket and returns its URL; `None` if there is no `redis-server`.
-fn start_redis(dir: &Path, placement: Placement) -> Result<Option<(Running, String)>> {
+/// A Redis that this program started.
+struct Redis {
+    /// Ends it when dropped.
+    _process: Running,
+    /// Address of its socket.
+    url: String,
+}
+
+/// Starts a Redis on a socket of its own; `None` if there is no `redis-server`.
+fn start_redis(dir: &Path, placement: Placement) -> Result<Option<Redis>> {
     let socket = dir.join("redis.sock");
     let mut command = placement.command(LOAD_CORE, Path::new("redis-server"));
     command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(&socket);
@@ -176,7 +196,7 @@ fn start_redis(dir: &Path, placement: Placement) -> Result<Option<(Running, Stri
         ensure!(began.elapsed() < READY_WITHIN, "Redis does not listen");
         std::thread::sleep(Duration::from_millis(5));
     }
-    Ok(Some((running, format!("unix://{}", socket.display()))))
+    Ok(Some(Redis { _process: running, url: format!("unix://{}", socket.display()) }))
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ mod report;
 mod shot;
 mod soak;
 mod stats;
+mod without_events;
 
 #[derive(Parser)]
 #[command(version, about)]

@@ -17,17 +17,12 @@ use anyhow::{Context, Result, bail, ensure};
 use futures_util::future::try_join_all;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{UnixListener, UnixStream},
-    task::JoinSet,
-    time::sleep,
-};
+use tokio::{net::UnixListener, task::JoinSet, time::sleep};
 
 use crate::{
     child::{Running, free_addresses},
     http_client::{Answer, Call},
-    procfs,
+    procfs, without_events,
 };
 
 /// Seconds between two checks of all models, and between two probes of one, as in the gateway's defaults.
@@ -172,7 +167,7 @@ impl Bench {
         self.stop_gateway()?;
         let proxy = self.dir.join("p");
         let mut tasks = JoinSet::new();
-        tasks.spawn(without_events(UnixListener::bind(&proxy)?, docker_socket()?));
+        tasks.spawn(without_events::serve(UnixListener::bind(&proxy)?, docker_socket()?));
         self.start(Some(&proxy)).await?;
         sleep(SETTLES).await;
         let kills = options.engine_kills..2 * options.engine_kills;
@@ -418,35 +413,4 @@ fn docker_socket() -> Result<PathBuf> {
     let host = std::env::var("DOCKER_HOST").unwrap_or_else(|_| "unix:///var/run/docker.sock".to_owned());
     let path = host.strip_prefix("unix://").context("DOCKER_HOST is no socket of this machine")?;
     Ok(PathBuf::from(path))
-}
-
-/// Passes everything on to the engine except requests for events, whose connections it closes.
-async fn without_events(listener: UnixListener, engine: PathBuf) {
-    let mut tasks = JoinSet::new();
-    while let Ok((client, _)) = listener.accept().await {
-        let engine = engine.clone();
-        tasks.spawn(async move {
-            let Ok(server) = UnixStream::connect(engine).await else { return };
-            let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
-                (client.into_split(), server.into_split());
-            let asks = async {
-                let mut buffer = vec![0; 64 * 1024];
-                // A request's first line comes in one piece from this client.
-                while let Ok(n @ 1..) = from_client.read(&mut buffer).await {
-                    let asked = buffer.get(..n).unwrap_or_default();
-                    let line = asked.split(|it| *it == b'\r').next().unwrap_or_default();
-                    if memchr::memmem::find(line, b"/events").is_some()
-                        || to_server.write_all(asked).await.is_err()
-                    {
-                        return;
-                    }
-                }
-            };
-            let answers = tokio::io::copy(&mut from_server, &mut to_client);
-            tokio::select! {
-                () = asks => {}
-                _ = answers => {}
-            }
-        });
-    }
 }

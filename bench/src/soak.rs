@@ -28,7 +28,7 @@ use tokio::{
 };
 
 use crate::{
-    child::{Placement, free_addresses},
+    child::{Placement, Running, free_addresses},
     compare::Mock,
     gateway::{self, Launch},
     http_client::Call,
@@ -122,22 +122,7 @@ pub(crate) async fn run(options: Options) -> Result<()> {
         || Ok(()),
     );
     let others = others(Arc::clone(&people), options.rate * (1.0 - PLAIN_PART), lasts);
-    let samples = async {
-        let mut rss_mib = Vec::new();
-        let mut minute = Vec::new();
-        let began = Instant::now();
-        while began.elapsed() < lasts {
-            sleep_until(Instant::now() + SAMPLE_EVERY).await;
-            process.check()?;
-            minute.push(procfs::rss_kib(process.pid())? as f64 / 1024.0);
-            if minute.len() == SAMPLES_PER_MINUTE {
-                rss_mib.extend(median(std::mem::take(&mut minute)));
-                let last = rss_mib.last().copied().unwrap_or_default();
-                writeln!(stdout(), "minute {:>3}: {last:.1} MiB", rss_mib.len())?;
-            }
-        }
-        anyhow::Ok(rss_mib)
-    };
+    let samples = sample_memory(&mut process, lasts);
     let (plain, (), rss_mib) = tokio::try_join!(plain, others, samples)?;
     let descriptors = fs::read_dir(format!("/proc/{}/fd", process.pid()))?.count();
     process.stop()?;
@@ -166,6 +151,24 @@ pub(crate) async fn run(options: Options) -> Result<()> {
         .with_context(|| format!("cannot write `{}`", options.out.display()))?;
     write!(stdout(), "{}", summary(&report))?;
     Ok(writeln!(stdout(), "written to {}", options.out.display())?)
+}
+
+/// Reads the process's resident memory until the load ends. Returns the median of each minute, in MiB.
+async fn sample_memory(process: &mut Running, lasts: Duration) -> Result<Vec<f64>> {
+    let mut rss_mib = Vec::new();
+    let mut minute = Vec::new();
+    let began = Instant::now();
+    while began.elapsed() < lasts {
+        sleep_until(Instant::now() + SAMPLE_EVERY).await;
+        process.check()?;
+        minute.push(procfs::rss_kib(process.pid())? as f64 / 1024.0);
+        if minute.len() == SAMPLES_PER_MINUTE {
+            rss_mib.extend(median(std::mem::take(&mut minute)));
+            let last = rss_mib.last().copied().unwrap_or_default();
+            writeln!(stdout(), "minute {:>3}: {last:.1} MiB", rss_mib.len())?;
+        }
+    }
+    Ok(rss_mib)
 }
 
 /// Returns the rise of the straight line through equally spaced values from one to the next (least squares).

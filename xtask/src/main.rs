@@ -1,6 +1,6 @@
 //! Project chores: `cargo xtask gen [--check]` writes the generated reference pages, `cargo xtask tidy` checks the
-//! rules that no compiler knows, `cargo xtask image PROGRAM FILE` writes the gateway's container image.
-#![expect(clippy::print_stderr, reason = "a command for people at a terminal")]
+//! rules that no compiler knows, `cargo xtask tidy --figures` prints how the code stands to them, `cargo xtask image PROGRAM FILE` writes the gateway's container image.
+#![expect(clippy::print_stderr, clippy::print_stdout, reason = "a command for people at a terminal")]
 
 mod generate;
 mod image;
@@ -19,8 +19,9 @@ fn main() -> ExitCode {
         ["gen"] => generate::write(&root),
         ["gen", "--check"] => generate::check(&root),
         ["tidy"] => tidy::run(&root),
+        ["tidy", "--figures"] => tidy::figures(&root),
         ["image", program, archive] => image::write(Path::new(program), Path::new(archive)),
-        _ => Err(anyhow::anyhow!("usage: cargo xtask gen [--check] | tidy | image PROGRAM FILE")),
+        _ => Err(anyhow::anyhow!("usage: cargo xtask gen [--check] | tidy [--figures] | image PROGRAM FILE")),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,5 +1,13 @@
 //! Rules of this project: which crate may import which, how long files are, how they begin, and what must not be in
-//! them.
+//! them. What is beyond the bars of its structure is in [`structure`].
+
+mod bars;
+mod dependencies;
+mod figures;
+mod modules;
+mod source;
+mod structure;
+mod words;
 
 use std::{
     fs,
@@ -10,9 +18,7 @@ use std::{
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-mod words;
-
-/// Longest source file in lines, its tests not counted. A longer file has more than one subject.
+/// Longest file in lines: the one bar that files of tests and examples have; [`structure`] has the one of code.
 const LONGEST: usize = 600;
 
 /// For each of our crates, those of ours that it may depend on. From ARCHITECTURE.md.
@@ -52,8 +58,21 @@ const HOMES: &[(&str, &[&str])] = &[
     ("clap", &["gantry", "gantry-cli", "gantry-sim", "gantry-bench"]),
 ];
 
+/// Prints the figures of the code's structure.
+pub(crate) fn figures(root: &Path) -> anyhow::Result<()> {
+    println!("{}", figures::report(&structure::crates(root)?));
+    Ok(())
+}
+
+/// Checks all rules.
+///
+/// # Errors
+/// One of them is broken, or a file can't be read.
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
-    let mut problems = layers(root)?;
+    let metadata = metadata(root)?;
+    let mut problems = layers(&metadata);
+    problems.extend(dependencies::problems(&metadata)?);
+    problems.extend(structure::problems(&structure::crates(root)?));
     let mut files = Vec::new();
     for dir in ["crates", "xtask", "bench"] {
         collect(&root.join(dir), &mut files)?;
@@ -91,14 +110,16 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn layers(root: &Path) -> anyhow::Result<Vec<String>> {
+fn metadata(root: &Path) -> anyhow::Result<Value> {
     let output = Command::new("cargo")
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
         .current_dir(root)
         .output()
         .context("can't run cargo metadata")?;
-    let metadata: Value =
-        serde_json::from_slice(&output.stdout).context("cargo metadata said nothing useful")?;
+    serde_json::from_slice(&output.stdout).context("cargo metadata said nothing useful")
+}
+
+fn layers(metadata: &Value) -> Vec<String> {
     let mut problems = Vec::new();
     for package in metadata["packages"].as_array().into_iter().flatten() {
         let name = package["name"].as_str().unwrap_or_default();
@@ -115,5 +136,5 @@ fn layers(root: &Path) -> anyhow::Result<Vec<String>> {
             }
         }
     }
-    Ok(problems)
+    problems
 }

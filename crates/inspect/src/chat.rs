@@ -11,7 +11,8 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::{
     Cache,
-    folder::{Base, InspectError, gguf_header},
+    base::{Base, InspectError},
+    folder::gguf_header,
     hf,
     json::{self, Limits},
 };
@@ -45,11 +46,11 @@ pub fn facts(base: &Path, rel: &str, cache: &Arc<Cache>) -> Result<ChatFacts, In
             },
         ));
     }
-    let config = base.file_in(&path, "config.json").and_then(|(file, _)| hf::read_config(file).ok());
+    let config = base.file_in(&path, "config.json").and_then(|it| hf::read_config(it.file).ok());
     let template = base
         .file_in(&path, "chat_template.jinja")
-        .and_then(|(file, _)| text(file))
-        .or_else(|| of_tokenizer(base.file_in(&path, "tokenizer_config.json")?.0));
+        .and_then(|it| text(it.file))
+        .or_else(|| of_tokenizer(base.file_in(&path, "tokenizer_config.json")?.file));
     Ok(ChatFacts { context_length: config.and_then(|it| it.0.context_length), template })
 }
 
@@ -60,7 +61,7 @@ pub fn facts(base: &Path, rel: &str, cache: &Arc<Cache>) -> Result<ChatFacts, In
 pub fn template_file(base: &Path, rel: &str) -> Result<Option<String>, InspectError> {
     let base = Base::open(base)?;
     let path = base.resolve(rel)?;
-    Ok(base.open_file(&path).ok().and_then(|(file, _)| text(file)))
+    Ok(base.open_file(&path).ok().and_then(|it| text(it.file)))
 }
 
 fn text(file: impl Read) -> Option<String> {

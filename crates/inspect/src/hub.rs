@@ -75,6 +75,7 @@ pub struct HubFiles {
 }
 
 impl HubFiles {
+    /// Sorts out a repository's file names.
     pub fn of(names: &[String]) -> Self {
         let ends = |name: &str, end: &str| name.to_ascii_lowercase().ends_with(end);
         let with = |end: &str| names.iter().take(MAX_FILES).filter(|it| ends(it, end)).cloned().collect();
@@ -89,14 +90,7 @@ impl HubFiles {
 /// Recommends an engine for a repository. Without a list of files, only the configuration decides.
 pub fn recommend(summary: Option<&Summary>, files: Option<&HubFiles>) -> EngineRecommendation {
     let architecture = summary.and_then(|it| it.architecture.as_deref());
-    let caution = match architecture {
-        Some(name) if !known::vllm_knows(name) => {
-            format!(
-                " vLLM 0.32 does not know the architecture `{name}`: it may need a newer image or `trust_remote_code`."
-            )
-        }
-        _ => String::new(),
-    };
+    let caution = caution(architecture);
     let (has_gguf, has_safetensors) =
         files.map_or((false, false), |it| (!it.gguf.is_empty(), !it.safetensors.is_empty()));
     let pytorch = files.is_some_and(|it| it.pytorch);
@@ -147,5 +141,17 @@ pub fn recommend(summary: Option<&Summary>, files: Option<&HubFiles>) -> EngineR
         path: None,
         task: summary.and_then(|it| it.task),
         settings: None,
+    }
+}
+
+/// Returns what to add to advice for vLLM, if it does not know the architecture.
+fn caution(architecture: Option<&str>) -> String {
+    match architecture {
+        Some(name) if !known::vllm_knows(name) => {
+            format!(
+                " vLLM 0.32 does not know the architecture `{name}`: it may need a newer image or `trust_remote_code`."
+            )
+        }
+        _ => String::new(),
     }
 }

@@ -3,6 +3,8 @@
 //! `known/llamacpp.txt`: values of `general.architecture` in llama-server b11434.
 //! `known/vllm.txt`: names that vLLM 0.32.0 registers (`vllm/model_executor/models/registry.py`).
 
+use gantry_domain::engine::quantization;
+
 const LLAMACPP: &str = include_str!("known/llamacpp.txt");
 const VLLM: &str = include_str!("known/vllm.txt");
 
@@ -22,35 +24,8 @@ const ENCODERS: &[&str] = &[
     "t5encoder",
 ];
 
-/// Values of `quant_method` that vLLM 0.32.0 (`vllm/model_executor/layers/quantization/__init__.py`) or earlier
-/// versions accept.
-const VLLM_QUANTIZATIONS: &[&str] = &[
-    "awq",
-    "auto_awq",
-    "fp8",
-    "fbgemm_fp8",
-    "fp_quant",
-    "modelopt",
-    "modelopt_fp4",
-    "modelopt_mxfp8",
-    "modelopt_mixed",
-    "auto_gptq",
-    "gptq",
-    "gptq_marlin",
-    "awq_marlin",
-    "humming",
-    "compressed-tensors",
-    "experts_int8",
-    "quark",
-    "moe_wna16",
-    "torchao",
-    "inc",
-    "auto-round",
-    "mxfp4",
-    "gpt_oss_mxfp4",
-    "deepseek_v4_fp8",
-    "bitsandbytes",
-];
+/// Further values of `quant_method`, which earlier versions of vLLM accept.
+const FORMER_QUANTIZATIONS: &[&str] = &["auto-round", "bitsandbytes"];
 
 fn has(list: &str, name: &str) -> bool {
     list.lines().any(|it| it == name)
@@ -81,5 +56,5 @@ pub(crate) fn vllm_knows(architecture: &str) -> bool {
 }
 
 pub(crate) fn vllm_knows_quantization(method: &str) -> bool {
-    VLLM_QUANTIZATIONS.contains(&method)
+    quantization::VLLM.contains(&method) || FORMER_QUANTIZATIONS.contains(&method)
 }

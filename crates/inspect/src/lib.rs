@@ -13,6 +13,7 @@
 //! # Use
 //! Blocking I/O throughout: call from `spawn_blocking`.
 
+mod base;
 mod cache;
 mod concern;
 mod known;

@@ -151,7 +151,7 @@ pub fn read_header_with(
     }
     reader.seek(SeekFrom::Start(8)).map_err(SafetensorsError::Io)?;
 
-    let mut state = State { visit, header: SafetensorsHeader::default(), places: Vec::new(), problem: None };
+    let mut state = State { visit, header: SafetensorsHeader::default(), extents: Vec::new(), problem: None };
     state.header.header_bytes = header_bytes;
     let limits = Limits { bytes: MAX_HEADER_BYTES, ..Limits::STREAMED };
     let parsed = json::read_with(reader.take(header_bytes), limits, Tensors(&mut state));
@@ -159,11 +159,11 @@ pub fn read_header_with(
         return Err(problem);
     }
     parsed.map_err(SafetensorsError::Json)?;
-    let (mut header, mut places) = (state.header, state.places);
+    let (mut header, mut extents) = (state.header, state.extents);
 
-    places.sort_unstable();
+    extents.sort_unstable();
     let mut end = 0;
-    for place in &places {
+    for place in &extents {
         if place.begin != end {
             return Err(SafetensorsError::Gap { at: end });
         }
@@ -187,8 +187,9 @@ fn read_start(reader: &mut impl Read) -> Result<Vec<u8>, SafetensorsError> {
     Ok(start)
 }
 
+/// The bytes that a tensor occupies, from the start of the data.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct Extent {
     begin: u64,
     end: u64,
     /// Hash of the name. With it, two tensors of one name are found without keeping names.
@@ -198,7 +199,7 @@ struct Place {
 struct State<'v> {
     visit: &'v mut dyn FnMut(&Entry<'_>),
     header: SafetensorsHeader,
-    places: Vec<Place>,
+    extents: Vec<Extent>,
     /// A problem that a JSON error can't express.
     problem: Option<SafetensorsError>,
 }
@@ -206,7 +207,7 @@ struct State<'v> {
 impl State<'_> {
     fn add(&mut self, name: &str, raw: &Raw) -> Result<(), SafetensorsError> {
         let tensor = || clip(name);
-        if self.places.len() >= MAX_TENSORS {
+        if self.extents.len() >= MAX_TENSORS {
             return Err(SafetensorsError::TooMany { limit: MAX_TENSORS });
         }
         let dtype = DTYPES.iter().find(|it| it.0 == raw.dtype);
@@ -227,7 +228,7 @@ impl State<'_> {
         }
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
-        self.places.push(Place { begin, end, hash: hasher.finish() });
+        self.extents.push(Extent { begin, end, hash: hasher.finish() });
         self.header.tensor_count = self.header.tensor_count.saturating_add(1);
         let totals = self.header.by_dtype.entry(dtype).or_default();
         totals.tensors = totals.tensors.saturating_add(1);
@@ -269,7 +270,7 @@ impl<'de> Visitor<'de> for Tensors<'_, '_> {
             }
         }
         // Names were hashed in the header's order; sorting finds duplicates.
-        let mut hashes: Vec<u64> = self.0.places.iter().map(|it| it.hash).collect();
+        let mut hashes: Vec<u64> = self.0.extents.iter().map(|it| it.hash).collect();
         hashes.sort_unstable();
         if hashes.iter().zip(hashes.iter().skip(1)).any(|(a, b)| a == b) {
             self.0.problem = Some(SafetensorsError::DuplicateTensor);

@@ -1,16 +1,12 @@
 //! What the simulator does, read from its command line and environment.
 
-use std::path::Path;
 use std::time::Duration;
 
-use crate::args::vllm_flags;
 use crate::args::{self, Env, Exit, Given, llama_flags};
 use crate::faults::Faults;
 use crate::flavour::{Flavour, Version};
-use crate::startup;
-
-/// The simulated model's training context, in tokens. It is also the context when the command line sets none.
-pub const TRAINED_CONTEXT: u32 = 131_072;
+use crate::refused;
+use crate::text::TRAINED_CONTEXT;
 
 /// The kind of requests that the simulated model serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +93,7 @@ impl Config {
         let given = command.given;
         // Without a model, the real vLLM loads this one.
         let model = command.model.unwrap_or_else(|| "Qwen/Qwen3-0.6B".to_owned());
-        startup::check_vllm(&model, &given, version, &faults)?;
+        refused::check_vllm(&model, &given, version, &faults)?;
         let mut names = match given.all("--served-model-name") {
             [] => vec![model.clone()],
             names => names.to_vec(),
@@ -147,7 +143,7 @@ impl Config {
             return Err(Exit::failure(1, "error: --model is required\n"));
         }
         let model = model.unwrap_or_default();
-        startup::check_llama(&model, &given, &faults, version)?;
+        refused::check_llama(&model, &given, &faults, version)?;
         let names = match given.one("--alias") {
             Some(alias) => alias.split(',').map(str::to_owned).collect(),
             None => vec![model.clone()],
@@ -233,20 +229,4 @@ fn llama_slots(given: &Given, version: Version) -> (u32, u32) {
         }
         _ => (if modern { 4 } else { 1 }, pad(total)),
     }
-}
-
-/// Returns whether the model is missing.
-///
-/// Only paths under `/models` are looked up, since a gateway mounts its model folder there; `/models/simulated`
-/// (`.gguf`), names that start with `sim:` and `GANTRY_SIM_ANY_MODEL=1` are exempt.
-pub(crate) fn model_is_missing(model: &str, faults: &Faults) -> bool {
-    let pretended = matches!(model, "/models/simulated" | "/models/simulated.gguf");
-    let exempt = faults.any_model || model.starts_with("sim:") || pretended;
-    model.starts_with("/models/") && !exempt && !Path::new(model).exists()
-}
-
-/// Returns whether this is a GGUF file for a vLLM that can't load it: that load format was removed in vLLM 0.24.
-pub(crate) fn is_gguf_for_new_vllm(model: &str, version: Version) -> bool {
-    Path::new(model).extension().is_some_and(|extension| extension == "gguf")
-        && vllm_flags::load_formats(version).is_none()
 }

@@ -18,6 +18,7 @@ mod engine;
 mod faults;
 mod flavour;
 mod image;
+mod refused;
 mod reply;
 mod server;
 mod startup;
@@ -27,11 +28,12 @@ mod text;
 pub const VERB: &str = "engine-sim";
 
 pub use args::{Env, Exit};
-pub use config::{Config, TRAINED_CONTEXT, Task};
+pub use config::{Config, Task};
 pub use faults::{CrashLog, Faults};
 pub use flavour::{Flavour, Version, invoked_as};
 pub use image::{ImageError, load_image, write_image};
 pub use server::serve;
+pub use text::TRAINED_CONTEXT;
 
 /// Runs the simulator with the arguments after `engine-sim`; returns the process exit code.
 ///

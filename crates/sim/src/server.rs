@@ -21,6 +21,7 @@ use crate::config::Config;
 use crate::engine::Engine;
 use crate::faults::CrashLog;
 use crate::flavour::Flavour;
+use crate::refused;
 use crate::startup;
 
 /// Time for vLLM's last error answers to be written before its process ends.
@@ -173,7 +174,7 @@ fn cannot_bind(config: &Config, error: &std::io::Error) -> String {
 
 /// Returns the exit of `--sim-oom`, which happens after loading.
 fn out_of_memory(config: &Config) -> Option<Exit> {
-    let log = || startup::crash_log(config.flavour, CrashLog::Oom, &config.model, config.version);
+    let log = || refused::crash_log(config.flavour, CrashLog::Oom, &config.model, config.version);
     config.faults.oom.then(|| Exit::failure(1, log()))
 }
 

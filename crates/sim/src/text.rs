@@ -3,6 +3,9 @@
 
 use serde_json::{Map, Value, json};
 
+/// Context that the model was trained for, in tokens. It is also the context when the command line sets none.
+pub const TRAINED_CONTEXT: u32 = 131_072;
+
 /// Length of the vectors that the model makes.
 pub(crate) const DIMENSIONS: usize = 64;
 
@@ -81,6 +84,17 @@ pub(crate) fn cut(pieces: &mut Vec<String>, stops: &[String]) -> Option<String> 
     }
     *pieces = kept;
     Some(stop.clone())
+}
+
+/// Returns made-up log-probabilities of one token: the token itself and others.
+pub(crate) fn alternatives(token: &str, n: usize) -> Vec<(String, f64)> {
+    let seed = hash(token.as_bytes());
+    (0..n)
+        .map(|i| {
+            let other = if i == 0 { token.to_owned() } else { format!("{token}{i}") };
+            (other, -0.1 - i as f64 - (seed % 100) as f64 / 1000.0)
+        })
+        .collect()
 }
 
 /// Returns a vector of length 1 that depends on the text alone.

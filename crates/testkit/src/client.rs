@@ -2,60 +2,19 @@
 
 use std::time::Duration;
 
-use reqwest::{Method, RequestBuilder, Response, header::HeaderMap};
+use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
-use crate::{EventStream, contract, eventually};
+use crate::{EventStream, answer::Answer, contract, eventually};
 
 /// Longest time from an answer to its usage row. The gateway writes rows within 2 s; a busy machine takes longer.
 const METERED: Duration = Duration::from_mins(1);
-
-/// A complete answer.
-#[derive(Debug, Clone)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: HeaderMap,
-    /// `Null` if the body is not JSON.
-    pub json: Value,
-    pub text: String,
-}
-
-impl Answer {
-    /// Returns `error.code` of an error.
-    pub fn code(&self) -> &str {
-        self.json["error"]["code"].as_str().unwrap_or_default()
-    }
-
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).and_then(|it| it.to_str().ok())
-    }
-
-    /// Fails the test unless the status is `status`; returns the body.
-    #[track_caller]
-    pub fn expect(self, status: u16) -> Value {
-        assert_eq!(self.status, status, "{}", self.text);
-        self.json
-    }
-
-    async fn read(response: Response) -> Self {
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let text = match response.url().path() {
-            // This stream does not end by itself, so its first chunk is taken as the whole body.
-            "/admin/events" if status == 200 => {
-                let mut response = response;
-                let first = response.chunk().await.unwrap().unwrap_or_default();
-                String::from_utf8_lossy(&first).into_owned()
-            }
-            _ => response.text().await.unwrap(),
-        };
-        Self { status, headers, json: serde_json::from_str(&text).unwrap_or_default(), text }
-    }
-}
 
 /// A client for a gateway or an engine. Cheap to clone; clones share cookies.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
+    /// Address without a path, as in `http://127.0.0.1:8080`.
     pub url: String,
     key: Option<String>,
     /// Whether this is a gateway. A gateway's answers are checked against its `OpenAPI` document.
@@ -63,6 +22,7 @@ pub struct Client {
 }
 
 impl Client {
+    /// Returns a client without a key for the gateway at this address.
     pub fn new(url: &str) -> Self {
         let http = reqwest::Client::builder()
             .cookie_store(true)
@@ -98,6 +58,7 @@ impl Client {
         Self { url: url.to_owned(), ..self.clone() }
     }
 
+    /// Begins a request with the client's key, for [`Client::send`].
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http.request(method, format!("{}{path}", self.url));
         match &self.key {
@@ -118,10 +79,12 @@ impl Client {
         answer
     }
 
+    /// Sends a `GET`; see [`Client::send`].
     pub async fn get(&self, path: &str) -> Answer {
         self.send(self.request(Method::GET, path)).await
     }
 
+    /// Sends a `POST` with a JSON body; see [`Client::send`].
     pub async fn post(&self, path: &str, body: &Value) -> Answer {
         self.send(self.request(Method::POST, path).json(body)).await
     }
@@ -131,17 +94,21 @@ impl Client {
         self.send(self.request(Method::POST, path)).await
     }
 
+    /// Sends a `PATCH` with a JSON body; see [`Client::send`].
     pub async fn patch(&self, path: &str, body: &Value) -> Answer {
         self.send(self.request(Method::PATCH, path).json(body)).await
     }
 
+    /// Sends a `PUT` with a JSON body; see [`Client::send`].
     pub async fn put(&self, path: &str, body: &Value) -> Answer {
         self.send(self.request(Method::PUT, path).json(body)).await
     }
 
+    /// Sends a `DELETE`; see [`Client::send`].
     pub async fn delete(&self, path: &str) -> Answer {
         self.send(self.request(Method::DELETE, path)).await
     }
+
     /// Creates an API key. Returns its record, and a client that uses it.
     pub async fn new_key(&self, settings: &Value) -> (Value, Self) {
         let record = self.post("/admin/keys", settings).await.expect(201);

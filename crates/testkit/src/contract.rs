@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use reqwest::Method;
 use serde_json::{Map, Value};
 
-use crate::Answer;
+use crate::answer::Answer;
 
 const JSON: &str = "application/json";
 /// Keywords that say nothing about an answer's form, or that Schemathesis checks: texts and their patterns.
@@ -130,25 +130,17 @@ impl Contract {
         let rules = || rule.as_array().unwrap().iter();
         let fine = match keyword {
             "$ref" => {
-                self.validate(
-                    self.document.pointer(rule.as_str().unwrap().trim_start_matches('#')).unwrap(),
-                    value,
-                )?;
-                true
+                let pointer = rule.as_str().unwrap().trim_start_matches('#');
+                return self.validate(self.document.pointer(pointer).unwrap(), value);
             }
-            "allOf" => {
-                rules().try_for_each(|it| self.validate(it, value))?;
-                true
+            "allOf" => return rules().try_for_each(|it| self.validate(it, value)),
+            "anyOf" | "oneOf" => return self.alternatives(keyword, rule, value),
+            "items" => {
+                let mut items = value.as_array().into_iter().flatten().enumerate();
+                let check = |(n, it)| self.validate(rule, it).map_err(|why| format!("{n}: {why}"));
+                return items.try_for_each(check);
             }
-            "anyOf" | "oneOf" => {
-                let results: Vec<_> = rules().map(|it| self.validate(it, value)).collect();
-                let n = results.iter().filter(|it| it.is_ok()).count();
-                let why: Vec<String> = results.into_iter().filter_map(Result::err).collect();
-                if n == 0 {
-                    return Err(why.join(", nor "));
-                }
-                keyword == "anyOf" || n == 1
-            }
+            "properties" | "additionalProperties" => return self.fields(schema, keyword, rule, value),
             "type" => match rule {
                 Value::Array(kinds) => kinds.iter().any(|it| is_a(it, value)),
                 kind => is_a(kind, value),
@@ -165,30 +157,42 @@ impl Contract {
                 Some(map) => rules().all(|it| map.contains_key(it.as_str().unwrap())),
                 None => true,
             },
-            "items" => {
-                let items = value.as_array().into_iter().flatten();
-                items
-                    .enumerate()
-                    .try_for_each(|(n, it)| self.validate(rule, it).map_err(|why| format!("{n}: {why}")))?;
-                true
-            }
-            "properties" | "additionalProperties" => {
-                let known = schema.get("properties").and_then(Value::as_object);
-                for (name, field) in value.as_object().into_iter().flatten() {
-                    let own = known.and_then(|it| it.get(name));
-                    let of = if keyword == "properties" { own } else { Some(rule).filter(|_| own.is_none()) };
-                    if let Some(schema) = of {
-                        self.validate(schema, field).map_err(|why| format!("{name}: {why}"))?;
-                    }
-                }
-                true
-            }
             other => {
                 assert!(IGNORED.contains(&other), "this reader of schemas does not know `{other}`");
                 true
             }
         };
         if fine { Ok(()) } else { Err(format!("{keyword} {rule}")) }
+    }
+
+    /// Checks `anyOf` (at least one schema fits) and `oneOf` (exactly one does).
+    fn alternatives(&self, keyword: &str, rule: &Value, value: &Value) -> Result<(), String> {
+        let results: Vec<_> = rule.as_array().unwrap().iter().map(|it| self.validate(it, value)).collect();
+        let n = results.iter().filter(|it| it.is_ok()).count();
+        if n == 0 {
+            let why: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+            return Err(why.join(", nor "));
+        }
+        if keyword == "anyOf" || n == 1 { Ok(()) } else { Err(format!("{keyword} {rule}")) }
+    }
+
+    /// Checks the fields that `properties` lists, or the others against `additionalProperties`.
+    fn fields(
+        &self,
+        schema: &Map<String, Value>,
+        keyword: &str,
+        rule: &Value,
+        value: &Value,
+    ) -> Result<(), String> {
+        let known = schema.get("properties").and_then(Value::as_object);
+        for (name, field) in value.as_object().into_iter().flatten() {
+            let own = known.and_then(|it| it.get(name));
+            let of = if keyword == "properties" { own } else { Some(rule).filter(|_| own.is_none()) };
+            if let Some(schema) = of {
+                self.validate(schema, field).map_err(|why| format!("{name}: {why}"))?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -74,6 +74,7 @@ impl Daemon {
         format!("unix://{}", self.socket().display())
     }
 
+    /// Returns the path of the engine's socket.
     pub fn socket(&self) -> PathBuf {
         self.dir.path().join("s")
     }
@@ -89,6 +90,7 @@ impl Daemon {
         must(&[&["docker", "-H", &self.host()], args].concat())
     }
 
+    /// Sends a signal to the engine, such as `STOP`.
     pub fn signal(&self, signal: &str) {
         must(&["kill", &format!("-{signal}"), &self.child.id().to_string()]);
     }
@@ -239,10 +241,12 @@ impl Postgres {
         Some(it)
     }
 
+    /// Returns the server's address, for `DATABASE_URL`.
     pub fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
+    /// Returns the server's address on loopback.
     pub fn addr(&self) -> std::net::SocketAddr {
         std::net::SocketAddr::from(([127, 0, 0, 1], self.port))
     }
@@ -353,6 +357,7 @@ impl SmallDisk {
         Self(dir.to_owned())
     }
 
+    /// Returns where it is mounted.
     pub fn path(&self) -> &Path {
         &self.0
     }

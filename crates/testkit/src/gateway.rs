@@ -1,12 +1,10 @@
 //! The real `gantry` as a child process, with a data directory and a database of its own.
 
 use std::{
-    collections::BTreeMap,
     io::{BufRead, BufReader},
-    net::TcpListener,
     os::fd::OwnedFd,
     path::PathBuf,
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{
@@ -24,6 +22,7 @@ use crate::{
     Client,
     docker::{self, IdRange},
     docker_cli,
+    options::{Database, ModelIds, Options},
 };
 
 /// Longest time to be ready; the machine may be busy with other tests.
@@ -31,93 +30,6 @@ const READY: Duration = Duration::from_mins(1);
 /// Longest wait for the gateway to end. With a database that hangs it takes 40 s by itself.
 const ENDS: Duration = Duration::from_mins(2);
 pub(crate) const OWNER: (&str, &str) = ("owner", "owner-password");
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Database {
-    Sqlite,
-    /// A fresh schema in `TEST_POSTGRES_URL`.
-    Postgres,
-}
-
-impl Database {
-    /// Returns SQLite, and Postgres where there is one (else `test` is noted as skipped on it).
-    pub fn all(test: &str) -> Vec<Self> {
-        if std::env::var("TEST_POSTGRES_URL").is_ok() {
-            return vec![Self::Sqlite, Self::Postgres];
-        }
-        crate::skip(&format!("{test} on Postgres"), "TEST_POSTGRES_URL is not set");
-        vec![Self::Sqlite]
-    }
-}
-
-/// Options for starting a gateway.
-#[derive(Debug, Clone)]
-pub struct Options {
-    pub database: Database,
-    /// Settings, which override the defaults for tests.
-    pub env: BTreeMap<String, String>,
-    /// Make an owner (`owner` / `owner-password`) at start.
-    pub owner: bool,
-    pub model_ids: ModelIds,
-    /// A socket that is handed to the gateway (`LISTEN_FDS`), as a service manager does.
-    pub listener: Option<Arc<TcpListener>>,
-    /// A program that starts it, with its arguments: `prlimit`, `nsenter`. It must become the gateway (`exec`).
-    pub wrapper: Vec<String>,
-}
-
-/// The first model id of a database. Containers are named after these ids.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ModelIds {
-    /// Ids start with 1: for tests without containers.
-    FromOne,
-    /// Ids start with one from a range that no other gateway under test uses now.
-    Own,
-    /// Ids start with this one.
-    From(i64),
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            database: Database::Sqlite,
-            env: BTreeMap::new(),
-            owner: true,
-            model_ids: ModelIds::FromOne,
-            listener: None,
-            wrapper: Vec::new(),
-        }
-    }
-}
-
-impl Options {
-    /// Returns options for a gateway that starts containers: no other test has models with the same ids, and changes of
-    /// a container are noticed soon.
-    pub fn containers() -> Self {
-        Self { model_ids: ModelIds::Own, ..Self::default() }
-            .env("HEALTH_POLL_SEC", "2")
-            .env("MODEL_RECONCILE_SEC", "5")
-    }
-
-    /// Returns options for a gateway whose engines are processes. Needs no Docker.
-    pub fn processes() -> Self {
-        Self::default()
-            .env("CONTAINER_RUNTIME", "process")
-            .env("HEALTH_POLL_SEC", "2")
-            .env("MODEL_RECONCILE_SEC", "5")
-    }
-
-    #[must_use]
-    pub fn env(mut self, name: &str, value: &str) -> Self {
-        self.env.insert(name.to_owned(), value.to_owned());
-        self
-    }
-
-    #[must_use]
-    pub fn on(mut self, database: Database) -> Self {
-        self.database = database;
-        self
-    }
-}
 
 /// A running gateway. Dropping this value ends it, and removes its containers.
 pub struct Gateway {
@@ -129,7 +41,7 @@ pub struct Gateway {
     pub url: String,
     /// The lines that the gateway prints.
     printed: Printed,
-    postgres_schema: Option<(String, String)>,
+    postgres_schema: Option<Schema>,
     /// Given back last, when the containers are gone.
     _ids: Option<IdRange>,
 }
@@ -143,7 +55,7 @@ impl Gateway {
         std::fs::create_dir(dir.path().join("models/m")).unwrap();
         let postgres_schema = match options.database {
             Database::Sqlite => None,
-            Database::Postgres => Some(schema()),
+            Database::Postgres => Some(Schema::create()),
         };
         let ids = (options.model_ids == ModelIds::Own).then(IdRange::take);
         let first = match options.model_ids {
@@ -153,12 +65,12 @@ impl Gateway {
         if let Some(first) = first {
             std::fs::create_dir(dir.path().join("data")).unwrap();
             let url = match &postgres_schema {
-                Some(schema) => postgres_url(schema),
+                Some(schema) => schema.url(),
                 None => format!("sqlite://{}", dir.path().join("data/gantry.db").display()),
             };
             docker::begin_ids_at(first, &url).await;
         }
-        let (child, url, printed) = spawn(program, &options, &dir, postgres_schema.as_ref()).await;
+        let Started { child, url, printed } = spawn(program, &options, &dir, postgres_schema.as_ref()).await;
         Self { program: program.into(), options, dir, child, url, printed, postgres_schema, _ids: ids }
     }
 
@@ -169,7 +81,7 @@ impl Gateway {
 
     /// Returns the address of its database, for another gateway on the same one; `None` if it is a file.
     pub fn database_url(&self) -> Option<String> {
-        self.postgres_schema.as_ref().map(postgres_url)
+        self.postgres_schema.as_ref().map(Schema::url)
     }
 
     /// Returns the models base directory.
@@ -182,6 +94,7 @@ impl Gateway {
         self.options.env.insert(name.to_owned(), value.to_owned());
     }
 
+    /// Returns the id of the gateway's process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -202,7 +115,7 @@ impl Gateway {
     pub async fn restart(&mut self) {
         let program = self.program.to_str().unwrap().to_owned();
         let started = spawn(&program, &self.options, &self.dir, self.postgres_schema.as_ref()).await;
-        (self.child, self.url, self.printed) = started;
+        (self.child, self.url, self.printed) = (started.child, started.url, started.printed);
     }
 
     /// Sends a signal, such as `TERM`.
@@ -297,36 +210,78 @@ impl Drop for Gateway {
             }
             docker::remove_networks(&instance);
         }
-        if let Some((url, schema)) = &self.postgres_schema {
-            let drop = format!("DROP SCHEMA {schema} CASCADE");
-            let _ = Command::new("psql").args([url.as_str(), "-qc", &drop]).output();
+        if let Some(Schema { server, name }) = &self.postgres_schema {
+            let drop = format!("DROP SCHEMA {name} CASCADE");
+            let _ = Command::new("psql").args([server.as_str(), "-qc", &drop]).output();
         }
     }
 }
 
-/// Creates a fresh schema and returns `(url of the server, name)`.
-fn schema() -> (String, String) {
-    let url = std::env::var("TEST_POSTGRES_URL").expect("TEST_POSTGRES_URL is set");
-    let name = format!("t_{}", uuid::Uuid::now_v7().simple());
-    let made = Command::new("psql").args([url.as_str(), "-qc", &format!("CREATE SCHEMA {name}")]).output();
-    let made = made.expect("psql is installed");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    (url, name)
+/// A schema of a Postgres server.
+struct Schema {
+    /// Address of the server.
+    server: String,
+    name: String,
 }
 
-fn postgres_url((url, schema): &(String, String)) -> String {
-    format!("{url}?options=-csearch_path%3D{schema}")
+impl Schema {
+    /// Creates a fresh schema in `TEST_POSTGRES_URL`.
+    fn create() -> Self {
+        let server = std::env::var("TEST_POSTGRES_URL").expect("TEST_POSTGRES_URL is set");
+        let name = format!("t_{}", uuid::Uuid::now_v7().simple());
+        let made =
+            Command::new("psql").args([server.as_str(), "-qc", &format!("CREATE SCHEMA {name}")]).output();
+        let made = made.expect("psql is installed");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        Self { server, name }
+    }
+
+    /// Returns the address of a database that has only this schema.
+    fn url(&self) -> String {
+        format!("{}?options=-csearch_path%3D{}", self.server, self.name)
+    }
 }
 
-async fn spawn(
-    program: &str,
-    options: &Options,
-    dir: &TempDir,
-    schema: Option<&(String, String)>,
-) -> (Child, String, Printed) {
+/// A gateway that is ready.
+struct Started {
+    child: Child,
+    url: String,
+    printed: Printed,
+}
+
+/// Starts the program and waits until it is ready.
+async fn spawn(program: &str, options: &Options, dir: &TempDir, schema: Option<&Schema>) -> Started {
     let log = std::fs::OpenOptions::new().create(true).append(true).open(dir.path().join("log")).unwrap();
+    let (mut command, stdin) = command(program, options);
+    command.arg("serve").current_dir(dir.path());
+    set_environment(&mut command, program, options, dir);
+    if let Some(schema) = schema {
+        command.env("DATABASE_URL", schema.url());
+    }
+    command.envs(&options.env).stdin(stdin).stdout(Stdio::piped()).stderr(log);
+    let mut child = command.spawn().expect("the program starts");
+    let printed = Printed::follow(child.stdout.take().unwrap());
+    let deadline = Instant::now() + READY;
+    let url = loop {
+        // This is read before the printed lines are searched, so that the last search sees all lines.
+        let over = printed.ended.load(Acquire) || Instant::now() >= deadline;
+        if let Some(url) = printed.word_after("UI and API", "http://") {
+            break url;
+        }
+        if over {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("it does not get ready:\n{}", std::fs::read_to_string(dir.path().join("log")).unwrap());
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    Started { child, url: url.trim_end_matches('/').to_owned(), printed }
+}
+
+/// Returns the command that runs the program, with its wrapper, and what its standard input has to be.
+fn command(program: &str, options: &Options) -> (Command, Stdio) {
     let words: Vec<&str> = options.wrapper.iter().map(String::as_str).chain([program]).collect();
-    let (mut command, stdin) = match &options.listener {
+    match &options.listener {
         None => {
             let mut command = Command::new(words[0]);
             command.args(&words[1..]);
@@ -340,8 +295,12 @@ async fn spawn(
             command.args(["-c", hand_over]).args(&words);
             (command, Stdio::from(OwnedFd::from(listener.try_clone().unwrap())))
         }
-    };
-    command.arg("serve").current_dir(dir.path()).env_clear();
+    }
+}
+
+/// Sets the variables that all gateways under test have.
+fn set_environment(command: &mut Command, program: &str, options: &Options, dir: &TempDir) {
+    command.env_clear();
     // The gateway gets only these variables of the environment; a developer's own settings must not leak in.
     for name in ["PATH", "HOME", "DOCKER_HOST", "TMPDIR"] {
         if let Ok(value) = std::env::var(name) {
@@ -365,36 +324,6 @@ async fn spawn(
     if options.owner {
         command.env("ADMIN_BOOTSTRAP_USERNAME", OWNER.0).env("ADMIN_BOOTSTRAP_PASSWORD", OWNER.1);
     }
-    if let Some(schema) = schema {
-        command.env("DATABASE_URL", postgres_url(schema));
-    }
-    command.envs(&options.env).stdin(stdin).stdout(Stdio::piped()).stderr(log);
-    let mut child = command.spawn().expect("the program starts");
-    let stdout = child.stdout.take().unwrap();
-    let printed = Printed::default();
-    let to = printed.clone();
-    // Reads to the end, so that the program never blocks on a full pipe.
-    std::thread::spawn(move || {
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            to.lines().push(line);
-        }
-        to.ended.store(true, Release);
-    });
-    let deadline = Instant::now() + READY;
-    let url = loop {
-        // This is read before the printed lines are searched, so that the last search sees all lines.
-        let over = printed.ended.load(Acquire) || Instant::now() >= deadline;
-        if let Some(url) = printed.word_after("UI and API", "http://") {
-            break url;
-        }
-        if over {
-            let _ = child.kill();
-            let _ = child.wait();
-            panic!("it does not get ready:\n{}", std::fs::read_to_string(dir.path().join("log")).unwrap());
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    };
-    (child, url.trim_end_matches('/').to_owned(), printed)
 }
 
 /// The lines of a program's standard output so far.
@@ -406,6 +335,19 @@ struct Printed {
 }
 
 impl Printed {
+    /// Reads a program's output to the end, so that the program never blocks on a full pipe.
+    fn follow(stdout: ChildStdout) -> Self {
+        let printed = Self::default();
+        let to = printed.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                to.lines().push(line);
+            }
+            to.ended.store(true, Release);
+        });
+        printed
+    }
+
     fn lines(&self) -> MutexGuard<'_, Vec<String>> {
         self.lines.lock().unwrap()
     }

@@ -9,12 +9,14 @@
     reason = "a test helper fails the test"
 )]
 
+mod answer;
 mod client;
 mod contract;
 mod docker;
 mod faults;
 mod gateway;
 mod model;
+mod options;
 mod process;
 mod raw;
 mod sse;
@@ -22,12 +24,14 @@ mod wire;
 
 use std::{fs::OpenOptions, io::Write, time::Duration};
 
-pub use client::{Answer, Client, chat};
+pub use answer::Answer;
+pub use client::{Client, chat};
 pub use contract::documented;
 pub use docker::{Foreign, copy, docker, docker_cli, inspect, sim_llamacpp, sim_vllm, simulator};
 pub use faults::{Daemon, Postgres, SlowCpu, SmallDisk, root_with};
-pub use gateway::{Database, Gateway, ModelIds, Options};
+pub use gateway::Gateway;
 pub use model::{Managed, simulated};
+pub use options::{Database, ModelIds, Options};
 pub use process::{engine_processes, kill_process, lives};
 pub use raw::raw;
 pub use sse::{EventStream, events};

@@ -30,6 +30,7 @@ pub fn simulated(engine: &str, served_name: &str, faults: &[(&str, &str)]) -> Va
 }
 
 impl Managed {
+    /// Creates a model with these fields. Fails the test if it is refused.
     pub async fn create(owner: &Client, body: &Value) -> Self {
         Self::of(&owner.post("/admin/models", body).await.expect(201))
     }
@@ -63,10 +64,12 @@ impl Managed {
         self.command(owner, "start").await.expect(202)
     }
 
+    /// Sends `POST /admin/models/{id}/{command}`.
     pub async fn command(&self, owner: &Client, command: &str) -> Answer {
         owner.command(&self.path(command)).await
     }
 
+    /// Returns the model's record.
     pub async fn record(&self, owner: &Client) -> Value {
         owner.get(&format!("/admin/models/{}", self.id)).await.expect(200)
     }

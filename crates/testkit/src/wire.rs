@@ -61,6 +61,7 @@ impl Wire {
         self.state.held.send_replace(true);
     }
 
+    /// Lets everything pass again, also what was held.
     pub fn release(&self) {
         self.state.held.send_replace(false);
     }

@@ -3,6 +3,7 @@
 pub mod llamacpp;
 pub mod owned;
 pub mod place;
+pub mod quantization;
 pub mod version;
 pub mod vllm;
 

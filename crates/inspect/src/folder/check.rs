@@ -5,13 +5,10 @@ use std::{path::Path, sync::Arc};
 
 use gantry_domain::{engine::EngineVersion, model::EngineKind};
 
-use super::{
-    GgufGroup, InspectError, Inspection, Status,
-    base::{Base, Kind},
-    has_extension, inspect_in,
-};
+use super::{GgufGroup, Inspection, Status, has_extension, inspect_in};
 use crate::{
     About, Cache, Concern, LLAMACPP_LISTED, TaskHint,
+    base::{Base, EntryKind, InspectError},
     hf::{self, HfFolder},
 };
 
@@ -236,7 +233,7 @@ struct Others {
 fn others(base: &Base, path: &Path) -> Others {
     let mut out = Others::default();
     for entry in base.list(path, super::MAX_ENTRIES).map(|it| it.entries).unwrap_or_default() {
-        if matches!(entry.kind, Kind::File { .. }) {
+        if matches!(entry.kind, EntryKind::File { .. }) {
             let is = |it: &[&str]| it.iter().any(|it| has_extension(&entry.name, it));
             out.weights |= is(&["bin", "pt", "pth", "tensors"]);
             out.gguf |= is(&["gguf"]);

@@ -8,11 +8,8 @@ use std::{io::Read, path::Path};
 
 use gantry_domain::memory::Unknown;
 
-use super::{
-    Kind, MAX_ENTRIES, Status,
-    base::{Base, InspectError},
-    inspect,
-};
+use super::{MAX_ENTRIES, Status, inspect};
+use crate::base::{Base, EntryKind, InspectError};
 
 /// Longest `refs` file that is read.
 const MAX_REF: u64 = 256;
@@ -43,7 +40,7 @@ pub fn cached_snapshot(cache: &Path, repo: &str) -> Result<String, Unknown> {
             base.list(&path, MAX_REVISIONS).map_err(unreadable)
         })
         .map_err(|error| Unknown::because(error.to_string()))?;
-    let mut revisions = listing.entries.iter().filter(|it| matches!(it.kind, Kind::Folder));
+    let mut revisions = listing.entries.iter().filter(|it| matches!(it.kind, EntryKind::Folder));
     match (revisions.next(), revisions.next()) {
         (Some(only), None) => Ok(format!("{snapshots}/{}", only.name)),
         (None, _) => Err(absent()),
@@ -59,7 +56,7 @@ pub fn is_cached(cache: &Path, repo: &str) -> bool {
     let has = |home: &str| {
         let path = base.resolve(&format!("{home}/snapshots")).ok()?;
         let listing = base.list(&path, MAX_REVISIONS).ok()?;
-        listing.entries.iter().any(|it| matches!(it.kind, Kind::Folder)).then_some(())
+        listing.entries.iter().any(|it| matches!(it.kind, EntryKind::Folder)).then_some(())
     };
     if has(&format!("hub/{folder}")).or_else(|| has(&folder)).is_some() {
         return true;
@@ -72,9 +69,9 @@ pub fn is_cached(cache: &Path, repo: &str) -> bool {
 
 /// Returns the revision that the branch `main` points to.
 fn main(base: &Base, home: &str) -> Option<String> {
-    let (file, _) = base.open_file(&base.resolve(&format!("{home}/refs/main")).ok()?).ok()?;
+    let opened = base.open_file(&base.resolve(&format!("{home}/refs/main")).ok()?).ok()?;
     let mut text = String::new();
-    file.take(MAX_REF).read_to_string(&mut text).ok()?;
+    opened.file.take(MAX_REF).read_to_string(&mut text).ok()?;
     let commit = text.trim();
     commit.bytes().all(|it| it.is_ascii_alphanumeric()).then(|| commit.to_owned()).filter(|it| !it.is_empty())
 }

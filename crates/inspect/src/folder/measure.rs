@@ -5,12 +5,13 @@ use std::{collections::BTreeMap, sync::Arc};
 use gantry_domain::memory::{Hyper, ModelFacts, PerLayer, Recurrent, SlidingWindow, Tensor, Unknown};
 
 use super::{
-    base::Base,
-    groups::{SET_BYTES, gguf_header, split_name},
+    groups::{SET_BYTES, gguf_header},
     has_extension,
+    parts::split_name,
 };
 use crate::{
     TaskHint,
+    base::Base,
     gguf::{GgufHeader, GgufKind},
     hf::{self, AttentionKind, HfConfig, HfFolder},
     known,
@@ -205,12 +206,13 @@ fn gguf_hyper(header: &GgufHeader) -> Hyper {
 #[derive(Default)]
 struct Tensors {
     precision: Precision,
-    all: Vec<Found>,
+    all: Vec<NamedTensor>,
     kept: usize,
     by_type: BTreeMap<String, u64>,
 }
 
-struct Found {
+/// A tensor of a safetensors file, as far as it decides the memory.
+struct NamedTensor {
     name: Box<str>,
     dtype: &'static str,
     elements: u64,
@@ -225,7 +227,7 @@ impl Tensors {
         }
         let sum = self.by_type.entry(tensor.dtype.to_owned()).or_default();
         *sum = sum.saturating_add(tensor.bytes);
-        self.all.push(Found {
+        self.all.push(NamedTensor {
             name: tensor.name.into(),
             dtype: tensor.dtype,
             elements: tensor.elements,
@@ -234,7 +236,7 @@ impl Tensors {
     }
 
     /// Returns the bytes of a tensor once it is loaded.
-    fn loaded(&self, tensor: &Found, quantized: bool) -> u64 {
+    fn loaded(&self, tensor: &NamedTensor, quantized: bool) -> u64 {
         let width = match (tensor.dtype, self.precision) {
             _ if quantized => return tensor.bytes,
             ("F16" | "BF16" | "F32" | "F64", Precision::Half) => 2,

@@ -1,10 +1,10 @@
 //! Folders below the models directory: lists them, and inspects one.
 
-mod base;
 mod check;
 mod groups;
 mod hub;
 mod measure;
+mod parts;
 mod recommend;
 mod response;
 mod walk;
@@ -13,8 +13,8 @@ use std::{path::Path, sync::Arc};
 
 use serde::Serialize;
 
+pub(crate) use self::groups::gguf_header;
 pub use self::{
-    base::{Base, InspectError},
     check::{Checked, Role, check},
     hub::{cached_gguf, cached_snapshot, is_cached},
     measure::{Measured, Precision, measure, weight_of},
@@ -24,17 +24,18 @@ pub use self::{
     },
     walk::{MAX_DEPTH, MAX_ENTRIES},
 };
-pub(crate) use self::{
-    base::{Counted, Entry, Kind},
-    groups::gguf_header,
-};
 use self::{
     groups::Grouped,
     recommend::Findings,
     response::mib,
-    walk::{Found, Walk},
+    walk::{FoundFile, Walk},
 };
-use crate::{About, Cache, Concern, TaskHint, hf};
+pub use crate::base::{Base, InspectError};
+use crate::{
+    About, Cache, Concern, TaskHint,
+    base::{Entry, EntryKind},
+    hf,
+};
 
 /// Most folders in one answer of [`local_folders`].
 pub const MAX_FOLDERS: usize = 2_000;
@@ -65,7 +66,7 @@ pub fn local_folders(base: &Path) -> Result<Vec<LocalFolder>, InspectError> {
     let root = base.resolve("")?;
     let listing = base.list(&root, MAX_ENTRIES).map_err(InspectError::Base)?;
     let mut folders = Vec::new();
-    let loose: Vec<Found> = listing.entries.iter().filter_map(found).collect();
+    let loose: Vec<FoundFile> = listing.entries.iter().filter_map(found).collect();
     let (has_gguf, has_safetensors) = formats(&loose);
     if has_gguf || has_safetensors {
         let size_bytes = loose.iter().fold(0_u64, |sum, it| sum.saturating_add(it.len));
@@ -75,7 +76,7 @@ pub fn local_folders(base: &Path) -> Result<Vec<LocalFolder>, InspectError> {
     for entry in subfolders(&listing.entries) {
         folders.push(describe(&base, &entry.path, entry.name.clone()));
         let Ok(inner) = base.list(&entry.path, MAX_ENTRIES) else { continue };
-        let only_folders = inner.entries.iter().all(|it| !matches!(it.kind, Kind::File { .. }));
+        let only_folders = inner.entries.iter().all(|it| !matches!(it.kind, EntryKind::File { .. }));
         for model in subfolders(&inner.entries).filter(|_| only_folders) {
             folders.push(describe(&base, &model.path, format!("{}/{}", entry.name, model.name)));
         }
@@ -88,12 +89,12 @@ pub fn local_folders(base: &Path) -> Result<Vec<LocalFolder>, InspectError> {
 }
 
 fn subfolders(entries: &[Entry]) -> impl Iterator<Item = &Entry> {
-    entries.iter().filter(|it| matches!(it.kind, Kind::Folder) && !it.name.starts_with('.'))
+    entries.iter().filter(|it| matches!(it.kind, EntryKind::Folder) && !it.name.starts_with('.'))
 }
 
-fn found(entry: &Entry) -> Option<Found> {
+fn found(entry: &Entry) -> Option<FoundFile> {
     match entry.kind {
-        Kind::File { len } => Some(Found { rel: entry.name.clone(), path: entry.path.clone(), len }),
+        EntryKind::File { len } => Some(FoundFile { rel: entry.name.clone(), path: entry.path.clone(), len }),
         _ => None,
     }
 }
@@ -104,7 +105,7 @@ fn describe(base: &Base, path: &Path, name: String) -> LocalFolder {
     LocalFolder { path: name.clone(), name, has_gguf, has_safetensors, size_bytes: walk.size_bytes }
 }
 
-fn formats(files: &[Found]) -> (bool, bool) {
+fn formats(files: &[FoundFile]) -> (bool, bool) {
     let any = |extension| files.iter().any(|it| it.has_extension(extension));
     (any("gguf"), any("safetensors"))
 }
@@ -145,7 +146,7 @@ fn inspect_file(base: &Base, path: &Path, rel: &str) -> Result<Inspection, Inspe
     let listing = base
         .list(&folder, MAX_ENTRIES)
         .map_err(|source| InspectError::Io { path: parent.to_owned(), source })?;
-    let files: Vec<Found> =
+    let files: Vec<FoundFile> =
         listing.entries.iter().filter_map(found).filter(|it| it.has_extension("gguf")).collect();
     let grouped = groups::group(base, &base.relative(&folder), &files, Some(name));
     let collected = Collected {
@@ -167,7 +168,7 @@ fn inspect_folder(base: &Base, path: &Path) -> Inspection {
     let checkpoint = checkpoint(base, path, &walk, &mut warnings);
 
     let (has_gguf, has_safetensors) = formats(&walk.files);
-    let gguf: Vec<Found> = walk.files.into_iter().filter(|it| it.has_extension("gguf")).collect();
+    let gguf: Vec<FoundFile> = walk.files.into_iter().filter(|it| it.has_extension("gguf")).collect();
     let grouped = groups::group(base, &base.relative(path), &gguf, None);
     let mut collected =
         Collected { path: base.relative(path), grouped, has_gguf, has_safetensors, ..Collected::default() };
@@ -234,12 +235,12 @@ fn checkpoint(
 }
 
 /// Returns folders with such files, the uppermost first, then by name.
-fn folders(walk: &Walk, wanted: fn(&Found) -> bool) -> Vec<&str> {
+fn folders(walk: &Walk, wanted: fn(&FoundFile) -> bool) -> Vec<&str> {
     // Repositories may hold copies in other layouts, which are left out.
     let copy =
         |folder: &str| folder.split('/').any(|it| matches!(it, "original" | "onnx" | "openvino" | "metal"));
     let mut folders: Vec<&str> =
-        walk.files.iter().filter(|it| wanted(it)).map(Found::folder).filter(|it| !copy(it)).collect();
+        walk.files.iter().filter(|it| wanted(it)).map(FoundFile::folder).filter(|it| !copy(it)).collect();
     // Files are listed folder by folder, so equal folders are neighbours.
     folders.dedup();
     folders

@@ -33,57 +33,29 @@ pub(super) fn recommend(findings: &Findings<'_>) -> EngineRecommendation {
     let checkpoint = findings.checkpoint.filter(|it| it.status == Status::Ready);
     let pytorch = findings.pytorch.as_ref();
 
-    let (engine, format, reason, path, task) = match (checkpoint, gguf) {
-        (Some(it), Some(_)) if !findings.foreign => {
-            let reason = format!(
-                "{} and GGUF files are both here. vLLM serves the safetensors with the higher throughput but needs \
-                 them to fit in GPU memory; choose llama.cpp with a GGUF file for a CPU or a small GPU.",
-                checkpoint_words(it)
-            );
-            (Some(EngineKind::Vllm), "safetensors", reason, Some(it.path.clone()), Some(it.task))
-        }
+    let choice = match (checkpoint, gguf) {
         (Some(it), gguf) if !findings.foreign || gguf.is_none_or(is_foreign) => {
-            let broken =
-                if findings.has_gguf { " The GGUF files here can't be used; see the errors." } else { "" };
-            let broken = if gguf.is_some() { "" } else { broken };
-            let reason = if findings.foreign {
-                let architecture = it.architecture.as_deref().unwrap_or_default();
-                format!(
-                    "{} of the architecture `{architecture}`, which vLLM 0.32 does not know: only a newer vLLM, or one \
-                     whose transformers knows it, loads it.{broken}",
-                    checkpoint_words(it)
-                )
-            } else {
-                format!("{}: vLLM loads it directly.{broken}", checkpoint_words(it))
-            };
-            (Some(EngineKind::Vllm), "safetensors", reason, Some(it.path.clone()), Some(it.task))
+            Choice::checkpoint(it, checkpoint_reason(findings, it, gguf.is_some()))
         }
-        (checkpoint, Some(it)) => {
-            let other = match (checkpoint, findings.checkpoint) {
-                (Some(_), _) => {
-                    " vLLM 0.32 does not know the architecture of the safetensors checkpoint beside it."
-                }
-                (None, Some(_)) => " The safetensors checkpoint here can't be used; see its errors.",
-                (None, None) => "",
-            };
-            let parts = if it.is_multipart { " llama.cpp loads all parts when given the first." } else { "" };
-            let does = if is_foreign(it) {
-                format!(
-                    "llama.cpp b{LLAMACPP_LISTED} does not know its architecture: only a newer one loads it."
-                )
-            } else {
-                "llama.cpp serves it on GPU, CPU or both.".to_owned()
-            };
-            let reason = format!("{}: {does}{parts}{other}", group_words(it));
-            (Some(EngineKind::Llamacpp), "gguf", reason, Some(it.path.clone()), Some(it.task))
-        }
-        (_, None) if pytorch.is_some() && findings.checkpoint.is_none() => {
-            let reason = "PyTorch weights (pytorch_model*.bin) without safetensors: vLLM loads them, but they can run \
-                          code on loading; prefer a safetensors copy.";
-            (Some(EngineKind::Vllm), "pytorch", reason.to_owned(), pytorch.cloned(), None)
-        }
-        (_, None) => (None, "none", nothing(findings), None, None),
+        (checkpoint, Some(it)) => Choice {
+            engine: Some(EngineKind::Llamacpp),
+            format: "gguf",
+            reason: gguf_reason(findings, it, checkpoint.is_some()),
+            path: Some(it.path.clone()),
+            task: Some(it.task),
+        },
+        (_, None) if pytorch.is_some() && findings.checkpoint.is_none() => Choice {
+            engine: Some(EngineKind::Vllm),
+            format: "pytorch",
+            reason: "PyTorch weights (pytorch_model*.bin) without safetensors: vLLM loads them, but they can run code \
+                     on loading; prefer a safetensors copy."
+                .to_owned(),
+            path: pytorch.cloned(),
+            task: None,
+        },
+        (_, None) => Choice { engine: None, format: "none", reason: nothing(findings), path: None, task: None },
     };
+    let Choice { engine, format, reason, path, task } = choice;
     EngineRecommendation {
         settings: engine.zip(path.as_ref()).map(|(engine, path)| settings(engine, path, task)),
         recommended_engine: engine.map_or("none", EngineKind::as_str).to_owned(),
@@ -95,6 +67,66 @@ pub(super) fn recommend(findings: &Findings<'_>) -> EngineRecommendation {
         path,
         task,
     }
+}
+
+/// What is recommended, and why.
+struct Choice {
+    /// `None`: nothing can be served.
+    engine: Option<EngineKind>,
+    format: &'static str,
+    /// A sentence for people.
+    reason: String,
+    path: Option<String>,
+    task: Option<TaskHint>,
+}
+
+impl Choice {
+    fn checkpoint(it: &SafetensorInfo, reason: String) -> Self {
+        Self {
+            engine: Some(EngineKind::Vllm),
+            format: "safetensors",
+            reason,
+            path: Some(it.path.clone()),
+            task: Some(it.task),
+        }
+    }
+}
+
+/// Says why the checkpoint is to be served. `beside_gguf`: a GGUF model that could be served is there too.
+fn checkpoint_reason(findings: &Findings<'_>, it: &SafetensorInfo, beside_gguf: bool) -> String {
+    let what = checkpoint_words(it);
+    if beside_gguf && !findings.foreign {
+        return format!(
+            "{what} and GGUF files are both here. vLLM serves the safetensors with the higher throughput but needs \
+             them to fit in GPU memory; choose llama.cpp with a GGUF file for a CPU or a small GPU."
+        );
+    }
+    let broken = findings.has_gguf && !beside_gguf;
+    let broken = if broken { " The GGUF files here can't be used; see the errors." } else { "" };
+    if findings.foreign {
+        let architecture = it.architecture.as_deref().unwrap_or_default();
+        return format!(
+            "{what} of the architecture `{architecture}`, which vLLM 0.32 does not know: only a newer vLLM, or one \
+             whose transformers knows it, loads it.{broken}"
+        );
+    }
+    format!("{what}: vLLM loads it directly.{broken}")
+}
+
+/// Says why the GGUF model is to be served. `beside_checkpoint`: a complete checkpoint is there too.
+fn gguf_reason(findings: &Findings<'_>, it: &GgufGroup, beside_checkpoint: bool) -> String {
+    let other = match (beside_checkpoint, findings.checkpoint) {
+        (true, _) => " vLLM 0.32 does not know the architecture of the safetensors checkpoint beside it.",
+        (false, Some(_)) => " The safetensors checkpoint here can't be used; see its errors.",
+        (false, None) => "",
+    };
+    let parts = if it.is_multipart { " llama.cpp loads all parts when given the first." } else { "" };
+    let does = if is_foreign(it) {
+        format!("llama.cpp b{LLAMACPP_LISTED} does not know its architecture: only a newer one loads it.")
+    } else {
+        "llama.cpp serves it on GPU, CPU or both.".to_owned()
+    };
+    format!("{}: {does}{parts}{other}", group_words(it))
 }
 
 /// Returns the fields of a create request for it, except its name.

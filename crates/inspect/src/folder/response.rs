@@ -144,6 +144,7 @@ pub struct SafetensorInfo {
     pub warnings: Vec<String>,
 }
 
+/// Which engine should serve what was found, and why.
 #[derive(Debug, Clone, Serialize)]
 pub struct EngineRecommendation {
     /// `vllm`, `llamacpp` or `none`.

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::base::{Base, Id, Kind};
+use crate::base::{Base, Entry, EntryKind, FileId};
 
 /// Most levels of folders. A hub cache's snapshots (`models--a--b/snapshots/<commit>/Q4_K_M`) are within it.
 pub const MAX_DEPTH: usize = 4;
@@ -16,7 +16,7 @@ pub const MAX_ENTRIES: usize = 10_000;
 
 /// A file that was found.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
+pub(crate) struct FoundFile {
     /// Path relative to the start of the walk, with `/`.
     pub(crate) rel: String,
     /// The real path, with links resolved.
@@ -25,7 +25,7 @@ pub(crate) struct Found {
     pub(crate) len: u64,
 }
 
-impl Found {
+impl FoundFile {
     pub(crate) fn name(&self) -> &str {
         self.rel.rsplit_once('/').map_or(&self.rel, |it| it.1)
     }
@@ -43,7 +43,7 @@ impl Found {
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
     /// The files, sorted by depth, then by name.
-    pub(crate) files: Vec<Found>,
+    pub(crate) files: Vec<FoundFile>,
     /// Size of all files; a file with two names counts once.
     pub(crate) size_bytes: u64,
     /// Whether there was more, at a deeper level or beyond [`MAX_ENTRIES`].
@@ -60,45 +60,74 @@ fn enters(name: &str) -> bool {
     !name.starts_with('.')
 }
 
-fn id(folder: &Path) -> Option<Id> {
+/// A folder that the walk has found and not yet listed.
+struct Pending {
+    path: PathBuf,
+    /// Path relative to the start of the walk; empty for the start itself.
+    rel: String,
+    depth: usize,
+}
+
+impl Pending {
+    /// Returns the path of a name in this folder, relative to the start of the walk.
+    fn join(&self, name: &str) -> String {
+        if self.rel.is_empty() { name.to_owned() } else { format!("{}/{name}", self.rel) }
+    }
+}
+
+/// A walk that is under way.
+#[derive(Default)]
+struct Walker {
+    walk: Walk,
+    queue: VecDeque<Pending>,
+    seen_folders: BTreeSet<FileId>,
+    seen_files: BTreeSet<FileId>,
+}
+
+impl Walker {
+    fn add(&mut self, entry: Entry, folder: &Pending) {
+        let rel = folder.join(&entry.name);
+        match entry.kind {
+            EntryKind::File { len } => {
+                if self.seen_files.insert(entry.id) {
+                    self.walk.size_bytes = self.walk.size_bytes.saturating_add(len);
+                }
+                self.walk.files.push(FoundFile { rel, path: entry.path, len });
+            }
+            EntryKind::Folder if enters(&entry.name) && self.seen_folders.insert(entry.id) => {
+                if folder.depth < MAX_DEPTH {
+                    let depth = folder.depth.saturating_add(1);
+                    self.queue.push_back(Pending { path: entry.path, rel, depth });
+                } else {
+                    self.walk.cut = true;
+                }
+            }
+            EntryKind::Outside => self.walk.outside.push(rel),
+            EntryKind::Folder | EntryKind::Other => {}
+        }
+    }
+}
+
+fn id(folder: &Path) -> Option<FileId> {
     fs::symlink_metadata(folder).ok().map(|it| (it.dev(), it.ino()))
 }
 
 /// Lists everything below `start`, which [`Base::resolve`] gave.
 pub(crate) fn walk(base: &Base, start: &Path) -> Walk {
-    let mut walk = Walk::default();
+    let mut walker = Walker { seen_folders: id(start).into_iter().collect(), ..Walker::default() };
+    walker.queue.push_back(Pending { path: start.to_owned(), rel: String::new(), depth: 0 });
     let mut left = MAX_ENTRIES;
-    let mut seen_folders: BTreeSet<Id> = id(start).into_iter().collect();
-    let mut seen_files: BTreeSet<Id> = BTreeSet::new();
-    let mut queue = VecDeque::from([(start.to_owned(), String::new(), 0_usize)]);
-    while let Some((folder, prefix, depth)) = queue.pop_front() {
-        let Ok(listing) = base.list(&folder, left) else {
-            walk.unreadable.push(if prefix.is_empty() { ".".to_owned() } else { prefix });
+    while let Some(folder) = walker.queue.pop_front() {
+        let Ok(listing) = base.list(&folder.path, left) else {
+            walker.walk.unreadable.push(if folder.rel.is_empty() { ".".to_owned() } else { folder.rel });
             continue;
         };
         left = left.saturating_sub(listing.entries.len());
-        walk.cut |= listing.cut;
-        walk.unreadable_names = walk.unreadable_names.saturating_add(listing.unreadable_names);
+        walker.walk.cut |= listing.cut;
+        walker.walk.unreadable_names = walker.walk.unreadable_names.saturating_add(listing.unreadable_names);
         for entry in listing.entries {
-            let rel = if prefix.is_empty() { entry.name.clone() } else { format!("{prefix}/{}", entry.name) };
-            match entry.kind {
-                Kind::File { len } => {
-                    if seen_files.insert(entry.id) {
-                        walk.size_bytes = walk.size_bytes.saturating_add(len);
-                    }
-                    walk.files.push(Found { rel, path: entry.path, len });
-                }
-                Kind::Folder if enters(&entry.name) && seen_folders.insert(entry.id) => {
-                    if depth < MAX_DEPTH {
-                        queue.push_back((entry.path, rel, depth.saturating_add(1)));
-                    } else {
-                        walk.cut = true;
-                    }
-                }
-                Kind::Outside => walk.outside.push(rel),
-                Kind::Folder | Kind::Other => {}
-            }
+            walker.add(entry, &folder);
         }
     }
-    walk
+    walker.walk
 }

@@ -57,10 +57,12 @@ pub struct Mla {
 }
 
 impl GgufHeader {
+    /// Returns the metadata value with this key.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.metadata.get(key)
     }
 
+    /// Returns the metadata value with this key, if it is a text that was kept.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.get(key)?.as_str()
     }
@@ -91,6 +93,7 @@ impl GgufHeader {
         }
     }
 
+    /// Returns `general.name`: the model's name, for people.
     pub fn name(&self) -> Option<&str> {
         self.text("general.name")
     }
@@ -100,6 +103,7 @@ impl GgufHeader {
         self.arch_u64("context_length")
     }
 
+    /// Returns the number of elements of a token's embedding.
     pub fn embedding_length(&self) -> Option<u64> {
         self.arch_u64("embedding_length")
     }
@@ -109,10 +113,12 @@ impl GgufHeader {
         self.arch_u64("block_count")
     }
 
+    /// Returns the inner size of the feed-forward network, in elements.
     pub fn feed_forward_length(&self) -> Option<PerLayer> {
         self.arch_per_layer("feed_forward_length")
     }
 
+    /// Returns the number of heads of queries.
     pub fn head_count(&self) -> Option<PerLayer> {
         self.arch_per_layer("attention.head_count")
     }
@@ -157,6 +163,7 @@ impl GgufHeader {
         }
     }
 
+    /// Returns the sizes of compressed attention entries; `None` if the model has none.
     pub fn mla(&self) -> Option<Mla> {
         Some(Mla {
             kv_lora_rank: self.arch_u64("attention.kv_lora_rank").filter(|it| *it > 0)?,
@@ -171,6 +178,7 @@ impl GgufHeader {
         self.arch_u64("rope.dimension_count")
     }
 
+    /// Returns the base of the frequencies by which heads are rotated.
     pub fn rope_freq_base(&self) -> Option<f64> {
         self.arch("rope.freq_base")?.as_f64()
     }
@@ -231,6 +239,7 @@ impl GgufHeader {
         self.get("split.tensors.count")?.as_u64()
     }
 
+    /// Returns what the file is, as its type, its architecture and its tensors show.
     pub fn kind(&self) -> GgufKind {
         match (self.text("general.type"), self.architecture()) {
             (Some("mmproj"), _) | (_, Some("clip")) => GgufKind::Mmproj,
@@ -243,6 +252,7 @@ impl GgufHeader {
         }
     }
 
+    /// Returns the task, as the pooling and the architecture show.
     pub fn task(&self) -> TaskHint {
         match self.pooling_type() {
             Some(4) => TaskHint::Rerank,

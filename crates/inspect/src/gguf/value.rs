@@ -24,6 +24,7 @@ impl Scalar {
         }
     }
 
+    /// Returns the value as a number; `None` for a flag.
     pub fn as_f64(self) -> Option<f64> {
         match self {
             Self::Unsigned(it) => Some(it as f64),
@@ -57,18 +58,22 @@ pub enum Value {
 }
 
 impl Value {
+    /// Returns a single value as [`Scalar::as_u64`] does.
     pub fn as_u64(&self) -> Option<u64> {
         if let Self::Scalar(it) = self { it.as_u64() } else { None }
     }
 
+    /// Returns a single value as [`Scalar::as_f64`] does.
     pub fn as_f64(&self) -> Option<f64> {
         if let Self::Scalar(it) = self { it.as_f64() } else { None }
     }
 
+    /// Returns a single value as [`Scalar::as_bool`] does.
     pub fn as_bool(&self) -> Option<bool> {
         if let Self::Scalar(it) = self { it.as_bool() } else { None }
     }
 
+    /// Returns a text, if it was short enough to be kept.
     pub fn as_str(&self) -> Option<&str> {
         if let Self::Text(it) = self { Some(it) } else { None }
     }

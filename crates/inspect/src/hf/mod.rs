@@ -19,7 +19,7 @@ pub use self::{
 };
 use crate::{
     About, Concern, TaskHint,
-    folder::{Base, Entry, InspectError, Kind},
+    base::{Base, Entry, EntryKind, InspectError, Opened},
     json::{self, Brief, JsonError, Limits},
     known, safetensors,
 };
@@ -105,16 +105,13 @@ pub(crate) fn read_in_with(
         out.warnings.push(format!("only the first {MAX_NAMES} files were looked at").into());
     }
     // A link out of the base directory counts as absent, because the engine can't follow it either.
-    let usable = |it: &&Entry| matches!(it.kind, Kind::File { .. } | Kind::Folder);
+    let usable = |it: &&Entry| matches!(it.kind, EntryKind::File { .. } | EntryKind::Folder);
     let names: Vec<&str> = listing.entries.iter().filter(usable).map(|it| it.name.as_str()).collect();
     let has = |name: &str| names.contains(&name);
 
     let config = config_value(base, folder, "config.json", &mut out);
-    out.quantization = config.as_ref().and_then(quantization::of_config).or_else(|| {
-        let value = small(base, folder, "hf_quant_config.json")
-            .or_else(|| small(base, folder, "quantize_config.json"));
-        quantization::of_file(&value?)
-    });
+    out.quantization =
+        config.as_ref().and_then(quantization::of_config).or_else(|| quantization_beside(base, folder));
     out.adapter = small(base, folder, "adapter_config.json").map(|it| Adapter {
         base_model: config::text(&it, "base_model_name_or_path"),
         rank: config::whole(&it, "r"),
@@ -125,10 +122,6 @@ pub(crate) fn read_in_with(
 
     let tokenizer_config = picked(base, folder, "tokenizer_config.json", &mut out);
     out.has_tokenizer = TOKENIZERS.iter().any(|set| set.iter().all(|it| has(it)));
-    // Families with their own code have their own tokenizer files: `qwen.tiktoken`, `spiece.model`.
-    let like_one = |it: &&str| ["token", "vocab", "piece"].iter().any(|part| it.contains(part));
-    let like_tokenizer =
-        names.iter().any(|it| like_one(it) || Path::new(it).extension().is_some_and(|it| it == "model"));
     out.has_chat_template = has("chat_template.jinja")
         || has("tekken.json")
         || has("chat_templates")
@@ -153,20 +146,33 @@ pub(crate) fn read_in_with(
     } else if sentence_transformer {
         out.task = Some(TaskHint::Embed);
     }
-    check_whole(base, folder, !like_tokenizer, &mut out);
+    check_whole(base, folder, !names.iter().any(|it| like_tokenizer(it)), &mut out);
     out
 }
 
+/// Reads the quantisation from the files in which tools put it beside `config.json`.
+fn quantization_beside(base: &Base, folder: &Path) -> Option<Quantization> {
+    let value =
+        small(base, folder, "hf_quant_config.json").or_else(|| small(base, folder, "quantize_config.json"));
+    quantization::of_file(&value?)
+}
+
+/// Whether a file may be a tokenizer of a family with its own code: `qwen.tiktoken`, `spiece.model`.
+fn like_tokenizer(name: &str) -> bool {
+    ["token", "vocab", "piece"].iter().any(|part| name.contains(part))
+        || Path::new(name).extension().is_some_and(|it| it == "model")
+}
+
 fn config_value(base: &Base, folder: &Path, name: &str, out: &mut HfFolder) -> Option<Value> {
-    let (file, _) = base.file_in(folder, name)?;
-    match json::read_value(file, Limits::CONFIG) {
+    let opened = base.file_in(folder, name)?;
+    match json::read_value(opened.file, Limits::CONFIG) {
         Ok(value) if value.is_object() => Some(value),
         Ok(_) => {
             out.errors.push(format!("{name}: it is not an object"));
             None
         }
         Err(error) => {
-            let pointer = base.file_in(folder, name).is_some_and(|(file, _)| weights::is_lfs_pointer(file));
+            let pointer = base.file_in(folder, name).is_some_and(|it| weights::is_lfs_pointer(it.file));
             out.errors.push(if pointer {
                 format!("{name}: this is a git-lfs pointer, not the file itself; run `git lfs pull`")
             } else {
@@ -179,12 +185,12 @@ fn config_value(base: &Base, folder: &Path, name: &str, out: &mut HfFolder) -> O
 
 /// Reads a small optional file; `None` also if it is damaged, since the engine works without it.
 fn small(base: &Base, folder: &Path, name: &str) -> Option<Value> {
-    let (file, _) = base.file_in(folder, name)?;
-    json::read_value(file, Limits::CONFIG).ok()
+    let opened = base.file_in(folder, name)?;
+    json::read_value(opened.file, Limits::CONFIG).ok()
 }
 
 fn picked(base: &Base, folder: &Path, name: &str, out: &mut HfFolder) -> json::Picked {
-    let Some((file, _, stamp)) = base.stamped_in(folder, name) else { return json::Picked::new() };
+    let Some(Opened { file, stamp, .. }) = base.file_in(folder, name) else { return json::Picked::new() };
     let cache = base.cache().map(|it| &it.tokenizers);
     if let Some(picked) = cache.and_then(|it| it.get(&stamp)) {
         return picked;

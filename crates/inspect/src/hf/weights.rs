@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     io::Read,
+    ops::ControlFlow,
     path::Path,
 };
 
@@ -12,8 +13,8 @@ use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor};
 use super::Quantization;
 use crate::{
     LFS_POINTER,
-    cache::{Shard, Stamp},
-    folder::{Base, Counted, Entry, Kind},
+    base::{Base, Entry, EntryKind, Opened},
+    cache::Shard,
     json::{self, JsonError, Limits},
     safetensors::{self, Entry as Tensor, SafetensorsError, Totals},
 };
@@ -72,6 +73,8 @@ impl Weights {
     }
 }
 
+/// Reads the weight files of the checkpoint in `folder`, which has these entries, and shows every tensor to `visit`.
+/// `visit` sees no tensor of a cached header; a caller that needs the tensors must open the base without a cache.
 pub(super) fn read(
     base: &Base,
     folder: &Path,
@@ -82,7 +85,7 @@ pub(super) fn read(
     let mut weights = Weights { sound: true, ..Weights::default() };
     let files = |suffix: &'static str| {
         entries.iter().filter_map(move |it| match it.kind {
-            Kind::File { len } if it.name.ends_with(suffix) => Some((it.name.as_str(), len)),
+            EntryKind::File { len } if it.name.ends_with(suffix) => Some((it.name.as_str(), len)),
             _ => None,
         })
     };
@@ -91,99 +94,130 @@ pub(super) fn read(
         .filter(|it| it.0.starts_with("pytorch_model"))
         .map(|(name, size)| WeightFile { name: name.to_owned(), size })
         .collect();
-    for outside in entries.iter().filter(|it| matches!(it.kind, Kind::Outside)) {
+    for outside in entries.iter().filter(|it| matches!(it.kind, EntryKind::Outside)) {
         weights.warnings.push(format!("{}: a link out of the models directory, not followed", outside.name));
     }
-
     let wanted = wanted(base, folder, &present, &mut weights);
-    let (mut parameters, mut header_bytes, mut unread) = (Some(0_u64), 0_u64, false);
-    for name in &wanted {
-        let Some(size) = present.get(name.as_str()) else {
-            weights.missing.push(name.clone());
-            continue;
-        };
-        weights.files.push(WeightFile { name: name.clone(), size: *size });
-        if base.is_spent() {
-            if !std::mem::replace(&mut unread, true) {
+    let mut reader = Reader {
+        base,
+        folder,
+        quantization,
+        visit,
+        weights,
+        parameters: Some(0),
+        header_bytes: 0,
+        warned: false,
+    };
+    for name in wanted {
+        match present.get(name.as_str()) {
+            None => reader.weights.missing.push(name),
+            Some(size) if reader.add(&name, *size).is_break() => break,
+            Some(_) => {}
+        }
+    }
+    reader.finish()
+}
+
+/// Reads one weight file after the other.
+struct Reader<'a> {
+    base: &'a Base,
+    folder: &'a Path,
+    quantization: Option<&'a Quantization>,
+    visit: &'a mut dyn FnMut(&Tensor<'_>),
+    /// What was read so far.
+    weights: Weights,
+    /// Number of weights so far; `None` once it is unknown.
+    parameters: Option<u64>,
+    /// Bytes of headers so far.
+    header_bytes: u64,
+    /// Whether it was said already that this look has used up its time or its bytes.
+    warned: bool,
+}
+
+impl Reader<'_> {
+    /// Adds a file that is there. After a break no further file is to be added.
+    fn add(&mut self, name: &str, size: u64) -> ControlFlow<()> {
+        let weights = &mut self.weights;
+        weights.files.push(WeightFile { name: name.to_owned(), size });
+        if self.base.is_spent() {
+            if !std::mem::replace(&mut self.warned, true) {
                 weights.warnings.push(format!(
                     "{name} and the weight files after it were not read: the headers before it are too large or the \
                      file system is slow"
                 ));
             }
             weights.sound = false;
-            continue;
+            return ControlFlow::Continue(());
         }
-        if header_bytes > MAX_HEADERS {
-            (weights.sound, weights.unread) = (false, true);
-            weights
-                .errors
-                .push(format!("{name}: not read, the files before it have {header_bytes} bytes of headers"));
-            break;
+        if self.header_bytes > MAX_HEADERS {
+            let read = self.header_bytes;
+            self.unread(format!("{name}: not read, the files before it have {read} bytes of headers"));
+            return ControlFlow::Break(());
         }
-        let Some(opened) = base.stamped_in(folder, name) else {
-            weights.errors.push(format!("{name}: it can't be read"));
-            (weights.sound, weights.unread) = (false, true);
-            continue;
+        let Some(opened) = self.base.file_in(self.folder, name) else {
+            self.unread(format!("{name}: it can't be read"));
+            return ControlFlow::Continue(());
         };
-        match shard_of(base, opened, quantization, visit) {
-            Ok(Shard { header, parameters: more }) => {
-                parameters = parameters.and_then(|sum| sum.checked_add(more?));
-                header_bytes = header_bytes.saturating_add(header.header_bytes);
-                weights.tensor_bytes = weights.tensor_bytes.saturating_add(header.tensor_bytes);
-                for (dtype, totals) in header.by_dtype {
-                    let sum = weights.by_dtype.entry(dtype).or_default();
-                    sum.tensors = sum.tensors.saturating_add(totals.tensors);
-                    sum.elements = sum.elements.saturating_add(totals.elements);
-                    sum.bytes = sum.bytes.saturating_add(totals.bytes);
-                }
-            }
+        match self.shard(opened) {
+            Ok(shard) => self.count(shard),
             Err(error) => {
-                weights.sound = false;
-                weights.errors.push(describe(name, &error));
+                self.weights.sound = false;
+                self.weights.errors.push(format!("{name}: {error}"));
             }
         }
+        ControlFlow::Continue(())
     }
-    if !weights.missing.is_empty() {
-        weights.sound = false;
-        let named = weights.missing.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-        let more = weights.missing.len().saturating_sub(NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        weights.errors.push(format!("{named}{more}: missing; the download is incomplete"));
-    }
-    weights.parameter_count = parameters.filter(|it| *it > 0 && weights.sound);
-    weights
-}
 
-/// Returns the header of one file, from the cache or by reading it. `visit` sees no tensor of a cached header; a caller
-/// that needs the tensors must open the base without a cache.
-/// base without a cache.
-fn shard_of(
-    base: &Base,
-    (file, len, stamp): (Counted, u64, Stamp),
-    quantization: Option<&Quantization>,
-    visit: &mut dyn FnMut(&Tensor<'_>),
-) -> Result<Shard, SafetensorsError> {
-    let key = (stamp, quantization.map(|it| (it.method.clone(), it.bits)));
-    let cache = base.cache().map(|it| &it.shards);
-    if let Some(shard) = cache.and_then(|it| it.get(&key)) {
-        return Ok(shard);
+    fn unread(&mut self, error: String) {
+        (self.weights.sound, self.weights.unread) = (false, true);
+        self.weights.errors.push(error);
     }
-    let mut parameters = Some(0_u64);
-    let count = &mut |tensor: &Tensor<'_>| {
-        visit(tensor);
-        parameters = parameters.and_then(|sum| sum.checked_add(weights_of(tensor, quantization)?));
-    };
-    let header = safetensors::read_header_with(file, len, count)?;
-    let shard = Shard { header, parameters };
-    if let Some(cache) = cache {
-        cache.put(key, shard.clone(), SHARD_BYTES);
-    }
-    Ok(shard)
-}
 
-/// Describes an error together with its cause, because these texts are shown without the chain of causes.
-fn describe(name: &str, error: &SafetensorsError) -> String {
-    format!("{name}: {error}")
+    /// Returns the header of one file, from the cache or by reading it.
+    fn shard(&mut self, Opened { file, len, stamp }: Opened) -> Result<Shard, SafetensorsError> {
+        let quantization = self.quantization;
+        let key = (stamp, quantization.map(|it| (it.method.clone(), it.bits)));
+        let cache = self.base.cache().map(|it| &it.shards);
+        if let Some(shard) = cache.and_then(|it| it.get(&key)) {
+            return Ok(shard);
+        }
+        let mut parameters = Some(0_u64);
+        let count = &mut |tensor: &Tensor<'_>| {
+            (self.visit)(tensor);
+            parameters = parameters.and_then(|sum| sum.checked_add(weights_of(tensor, quantization)?));
+        };
+        let header = safetensors::read_header_with(file, len, count)?;
+        let shard = Shard { header, parameters };
+        if let Some(cache) = cache {
+            cache.put(key, shard.clone(), SHARD_BYTES);
+        }
+        Ok(shard)
+    }
+
+    fn count(&mut self, Shard { header, parameters }: Shard) {
+        self.parameters = self.parameters.and_then(|sum| sum.checked_add(parameters?));
+        self.header_bytes = self.header_bytes.saturating_add(header.header_bytes);
+        self.weights.tensor_bytes = self.weights.tensor_bytes.saturating_add(header.tensor_bytes);
+        for (dtype, totals) in header.by_dtype {
+            let sum = self.weights.by_dtype.entry(dtype).or_default();
+            sum.tensors = sum.tensors.saturating_add(totals.tensors);
+            sum.elements = sum.elements.saturating_add(totals.elements);
+            sum.bytes = sum.bytes.saturating_add(totals.bytes);
+        }
+    }
+
+    fn finish(self) -> Weights {
+        let mut weights = self.weights;
+        if !weights.missing.is_empty() {
+            weights.sound = false;
+            let named = weights.missing.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+            let more = weights.missing.len().saturating_sub(NAMED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            weights.errors.push(format!("{named}{more}: missing; the download is incomplete"));
+        }
+        weights.parameter_count = self.parameters.filter(|it| *it > 0 && weights.sound);
+        weights
+    }
 }
 
 /// Returns the files that make up the model: those that the index names, else all files of the sets that are there.
@@ -193,8 +227,8 @@ fn wanted(
     present: &BTreeMap<&str, u64>,
     weights: &mut Weights,
 ) -> BTreeSet<String> {
-    if let Some((file, _)) = base.file_in(folder, INDEX) {
-        match json::read_with(file, Limits::STREAMED, Index) {
+    if let Some(opened) = base.file_in(folder, INDEX) {
+        match json::read_with(opened.file, Limits::STREAMED, Index) {
             Ok(files) => return files,
             Err(error) => {
                 weights.sound = false;
@@ -235,29 +269,31 @@ fn shard(name: &str) -> Option<(&str, u32)> {
     (1..=count).contains(&number).then_some((prefix, count))
 }
 
+/// Ends of the names of tensors that belong to a quantised tensor and hold no weights themselves.
+const BESIDE_WEIGHTS: &[&str] = &[
+    "scales",
+    "qzeros",
+    "g_idx",
+    "weight_scale",
+    "weight_scale_2",
+    "weight_scale_inv",
+    "input_scale",
+    "weight_zero_point",
+    "weight_shape",
+    "weight_g_idx",
+    "absmax",
+    "quant_map",
+    "nested_absmax",
+    "nested_quant_map",
+    "quant_state.bitsandbytes__nf4",
+    "k_scale",
+    "v_scale",
+];
+
 /// Returns the number of weights in one tensor; `None` if it can't be determined.
 fn weights_of(tensor: &Tensor<'_>, quantization: Option<&Quantization>) -> Option<u64> {
     let Some(quantization) = quantization else { return Some(tensor.elements) };
-    let helper = [
-        "scales",
-        "qzeros",
-        "g_idx",
-        "weight_scale",
-        "weight_scale_2",
-        "weight_scale_inv",
-        "input_scale",
-        "weight_zero_point",
-        "weight_shape",
-        "weight_g_idx",
-        "absmax",
-        "quant_map",
-        "nested_absmax",
-        "nested_quant_map",
-        "quant_state.bitsandbytes__nf4",
-        "k_scale",
-        "v_scale",
-    ];
-    if helper.iter().any(|it| tensor.name.ends_with(it)) {
+    if BESIDE_WEIGHTS.iter().any(|it| tensor.name.ends_with(it)) {
         return Some(0);
     }
     let stored_bits = match tensor.dtype {

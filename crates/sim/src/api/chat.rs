@@ -130,14 +130,3 @@ fn json_format(fields: &Fields) -> Option<Forced> {
     };
     Some(Forced::Json(text::minimal(&schema).to_string()))
 }
-
-/// Made-up log-probabilities of one token: the token itself and others.
-pub(crate) fn alternatives(token: &str, n: usize) -> Vec<(String, f64)> {
-    let seed = text::hash(token.as_bytes());
-    (0..n)
-        .map(|i| {
-            let other = if i == 0 { token.to_owned() } else { format!("{token}{i}") };
-            (other, -0.1 - i as f64 - (seed % 100) as f64 / 1000.0)
-        })
-        .collect()
-}

@@ -3,7 +3,6 @@
 use serde_json::{Map, Value, json};
 
 use super::answer::{Choice, Piece, Plan, Shape, StreamUsage, Tally};
-use super::chat::alternatives;
 use super::chat_vllm::event;
 use crate::engine::Finish;
 use crate::text;
@@ -125,7 +124,7 @@ pub(crate) fn logprobs(plan: &Plan, pieces: &[String]) -> Option<Value> {
     let content: Vec<Value> = pieces
         .iter()
         .map(|token| {
-            let tops = alternatives(token, n.max(1));
+            let tops = text::alternatives(token, n.max(1));
             let mut own = tops.first().map(entry).unwrap_or_default();
             own["top_logprobs"] = tops.iter().take(n).map(entry).collect();
             own

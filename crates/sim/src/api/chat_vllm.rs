@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::answer::{Choice, Piece, Plan, Shape, StreamUsage, Tally};
-use super::chat::alternatives;
 use crate::engine::Finish;
+use crate::text;
 
 pub(crate) struct VllmChat {
     pub plan: Plan,
@@ -159,7 +159,7 @@ fn logprobs(plan: &Plan, pieces: &[String]) -> Value {
     let content: Vec<Value> = pieces
         .iter()
         .map(|token| {
-            let tops = alternatives(token, n.max(1));
+            let tops = text::alternatives(token, n.max(1));
             let mut own = tops.first().map(entry).unwrap_or_default();
             own["top_logprobs"] = tops.iter().take(n).map(entry).collect();
             own

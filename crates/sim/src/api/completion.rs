@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::answer::{self, Choice, Piece, Plan, Shape, StreamUsage, Tally, check_model, give, plan};
-use super::chat::alternatives;
 use super::chat_llama;
 use super::chat_vllm::{event, full_usage, usage, usage_event};
 use super::request::Fields;
@@ -80,9 +79,9 @@ impl Vllm {
             .collect();
         // A token of the prompt has no probability.
         let made = |i: usize, value: Value| if i < n_given { Value::Null } else { value };
-        let own = tokens.iter().enumerate().map(|(i, t)| made(i, json!(alternatives(t, 1)[0].1)));
+        let own = tokens.iter().enumerate().map(|(i, t)| made(i, json!(text::alternatives(t, 1)[0].1)));
         let tops = tokens.iter().enumerate().map(|(i, t)| {
-            let named: Map<String, Value> = alternatives(t, n.max(1))
+            let named: Map<String, Value> = text::alternatives(t, n.max(1))
                 .into_iter()
                 .map(|(token, logprob)| (token, json!(logprob)))
                 .collect();

@@ -9,11 +9,11 @@ use super::answer::new_id;
 use super::chat::content;
 use super::request::Fields;
 use super::{Endpoint, metrics};
-use crate::config::{Config, TRAINED_CONTEXT};
+use crate::config::Config;
 use crate::engine::{Engine, unix_now};
 use crate::flavour::Flavour;
 use crate::reply::{Refusal, Reply, empty_reply, json_reply, text_reply};
-use crate::text;
+use crate::text::{self, TRAINED_CONTEXT};
 
 /// Answers a GET.
 pub(super) fn read(engine: &Engine, endpoint: Endpoint) -> Reply {

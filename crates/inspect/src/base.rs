@@ -63,6 +63,16 @@ struct Spent {
     read: AtomicU64,
 }
 
+/// A file within the base directory, open for reading.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) file: Counted,
+    /// Size in bytes.
+    pub(crate) len: u64,
+    /// Shows whether the file has changed since an earlier look.
+    pub(crate) stamp: Stamp,
+}
+
 /// A file whose bytes are counted as they are read.
 #[derive(Debug)]
 pub(crate) struct Counted {
@@ -85,10 +95,10 @@ impl Seek for Counted {
 }
 
 /// A file's or folder's identity, for telling two names of one thing.
-pub(super) type Id = (u64, u64);
+pub(crate) type FileId = (u64, u64);
 
 /// What a name in a folder refers to, with links followed.
-pub(crate) enum Kind {
+pub(crate) enum EntryKind {
     File {
         len: u64,
     },
@@ -104,8 +114,8 @@ pub(crate) struct Entry {
     pub(crate) name: String,
     /// The real path, with links resolved.
     pub(crate) path: PathBuf,
-    pub(crate) kind: Kind,
-    pub(super) id: Id,
+    pub(crate) kind: EntryKind,
+    pub(crate) id: FileId,
 }
 
 /// A folder's names, sorted.
@@ -118,6 +128,10 @@ pub(crate) struct Listing {
 }
 
 impl Base {
+    /// Opens a base directory for one look.
+    ///
+    /// # Errors
+    /// It is absent or can't be read.
     pub fn open(path: &Path) -> Result<Self, InspectError> {
         let root = path.canonicalize().map_err(InspectError::Base)?;
         let spent = Arc::new(Spent { began: Instant::now(), read: AtomicU64::new(0) });
@@ -188,31 +202,26 @@ impl Base {
         let target = if link {
             match path.canonicalize() {
                 Ok(target) if target.starts_with(&self.root) => target,
-                Ok(_) => return other(Kind::Outside),
-                Err(_) => return other(Kind::Other),
+                Ok(_) => return other(EntryKind::Outside),
+                Err(_) => return other(EntryKind::Other),
             }
         } else {
             path.to_owned()
         };
-        let Ok(meta) = fs::symlink_metadata(&target) else { return other(Kind::Other) };
+        let Ok(meta) = fs::symlink_metadata(&target) else { return other(EntryKind::Other) };
         let kind = match meta.file_type() {
-            it if it.is_file() => Kind::File { len: meta.len() },
-            it if it.is_dir() => Kind::Folder,
-            _ => Kind::Other,
+            it if it.is_file() => EntryKind::File { len: meta.len() },
+            it if it.is_dir() => EntryKind::Folder,
+            _ => EntryKind::Other,
         };
         Entry { kind, id: (meta.dev(), meta.ino()), name, path: target }
     }
 
-    /// Opens a regular file at a path that [`Base::list`] or [`Base::resolve`] gave, with its size in bytes.
+    /// Opens a regular file at a path that [`Base::list`] or [`Base::resolve`] gave.
     ///
     /// The path was checked some time ago, so the opened file is checked again through its descriptor. A link that was
     /// put there in the meantime therefore leads nowhere.
-    pub(crate) fn open_file(&self, path: &Path) -> io::Result<(Counted, u64)> {
-        self.open_stamped(path).map(|(file, len, _)| (file, len))
-    }
-
-    /// Opens the file as [`Base::open_file`] does, and also returns a stamp that shows whether it has changed.
-    pub(crate) fn open_stamped(&self, path: &Path) -> io::Result<(Counted, u64, Stamp)> {
+    pub(crate) fn open_file(&self, path: &Path) -> io::Result<Opened> {
         // This check comes before opening, because opening a pipe would wait for a writer.
         if !fs::symlink_metadata(path)?.is_file() {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -225,18 +234,14 @@ impl Base {
         if !meta.is_file() || !inside {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        Ok((Counted { file, spent: Arc::clone(&self.spent) }, meta.len(), Stamp::of(&meta)))
+        let file = Counted { file, spent: Arc::clone(&self.spent) };
+        Ok(Opened { file, len: meta.len(), stamp: Stamp::of(&meta) })
     }
 
     /// Opens a file of `folder` by its name, if there is one within the base.
-    pub(crate) fn file_in(&self, folder: &Path, name: &str) -> Option<(Counted, u64)> {
-        self.stamped_in(folder, name).map(|(file, len, _)| (file, len))
-    }
-
-    /// Opens the file as [`Base::file_in`] does, and also returns a stamp that shows whether it has changed.
-    pub(crate) fn stamped_in(&self, folder: &Path, name: &str) -> Option<(Counted, u64, Stamp)> {
+    pub(crate) fn file_in(&self, folder: &Path, name: &str) -> Option<Opened> {
         let path = folder.join(name).canonicalize().ok().filter(|it| it.starts_with(&self.root))?;
-        self.open_stamped(&path).ok()
+        self.open_file(&path).ok()
     }
 }
 
