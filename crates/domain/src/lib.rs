@@ -31,6 +31,7 @@ pub mod role;
 pub mod spelling;
 pub mod usage;
 pub mod web;
+pub mod words;
 
 pub use clock::{Clock, Timestamp};
 pub use error::{ApiError, ErrorCode, FieldProblem};

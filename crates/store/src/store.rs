@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use gantry_domain::words;
 use sqlx::{
     Connection, Executor, PgConnection, PgPool, SqlitePool,
     postgres::{PgConnectOptions, PgPoolOptions},
@@ -70,18 +71,13 @@ const PING: &str = "SELECT 1";
 /// Size of the statement cache. It is more than the number of SQL texts in this crate.
 const STATEMENTS: usize = 256;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DatabaseKind {
-    Sqlite,
-    Postgres,
-}
-
-impl DatabaseKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Sqlite => "sqlite",
-            Self::Postgres => "postgres",
-        }
+words! {
+    /// Which database a store is on.
+    pub enum DatabaseKind {
+        /// A file, and one gateway.
+        Sqlite = "sqlite",
+        /// A server, and any number of gateways.
+        Postgres = "postgres",
     }
 }
 

@@ -6,6 +6,7 @@ use gantry_domain::{
     OrgId, Timestamp,
     model::Task,
     usage::{Outcome, first_id_at, histogram::Histogram},
+    words,
 };
 use sqlx::Row;
 
@@ -25,56 +26,45 @@ use crate::{
 /// for any number of made-up names, and each group costs memory and time in every answer.
 const MOST_NAMES: usize = 10_000;
 
-/// What requests are grouped by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum GroupBy {
-    #[default]
-    Model,
-    Key,
-    User,
-    Org,
-}
-
-impl GroupBy {
-    pub fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "model" => Self::Model,
-            "key" => Self::Key,
-            "user" => Self::User,
-            "org" => Self::Org,
-            _ => return None,
-        })
+words! {
+    /// What requests are grouped by.
+    #[derive(Default)]
+    pub enum GroupBy {
+        /// The served name.
+        #[default]
+        Model = "model",
+        /// The key; requests of browser sessions have none.
+        Key = "key",
+        /// The key's user, or the user of the session.
+        User = "user",
+        /// The organisation of the key or of the user.
+        Org = "org",
     }
 }
 
-/// What groups can be sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum GroupColumn {
-    #[default]
-    Requests,
-    Errors,
-    PromptTokens,
-    CompletionTokens,
-    TotalTokens,
-    P50,
-    P95,
+words! {
+    /// What groups can be sorted by.
+    #[derive(Default)]
+    pub enum GroupColumn {
+        /// Number of requests.
+        #[default]
+        Requests = "requests",
+        /// Number of requests with a status of 400 or more.
+        Errors = "errors",
+        /// Tokens of prompts.
+        PromptTokens = "prompt_tokens",
+        /// Tokens of answers.
+        CompletionTokens = "completion_tokens",
+        /// Both together.
+        TotalTokens = "total_tokens",
+        /// Median of the latency.
+        P50 = "p50_ms",
+        /// 95th percentile of the latency.
+        P95 = "p95_ms",
+    }
 }
 
 impl GroupColumn {
-    /// Reads the name of the column as the API writes it.
-    pub fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "requests" => Self::Requests,
-            "errors" => Self::Errors,
-            "prompt_tokens" => Self::PromptTokens,
-            "completion_tokens" => Self::CompletionTokens,
-            "total_tokens" => Self::TotalTokens,
-            "p50_ms" => Self::P50,
-            "p95_ms" => Self::P95,
-            _ => return None,
-        })
-    }
-
     fn of(self, group: &UsageGroup) -> i64 {
         match self {
             Self::Requests => group.sums.requests,
@@ -116,25 +106,20 @@ struct Total {
     key_prefix: Option<String>,
 }
 
-/// Length of the steps of a series. They begin at full minutes, hours and days of UTC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bucket {
-    Minute,
-    Hour,
-    Day,
+words! {
+    /// Length of the steps of a series. They begin at full minutes, hours and days of UTC.
+    pub enum Bucket {
+        /// 60 seconds; from raw rows.
+        Minute = "minute",
+        /// 60 minutes.
+        Hour = "hour",
+        /// 24 hours.
+        Day = "day",
+    }
 }
 
 impl Bucket {
-    pub fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "minute" => Self::Minute,
-            "hour" => Self::Hour,
-            "day" => Self::Day,
-            _ => return None,
-        })
-    }
-
-    /// Milliseconds.
+    /// Returns the length of a step in milliseconds.
     pub fn length(self) -> i64 {
         match self {
             Self::Minute => 60_000,
