@@ -1,9 +1,8 @@
 //! Lists in which one unreadable row must not hide the others.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::BTreeSet;
+
+use parking_lot::Mutex;
 
 use crate::{StoreError, StoreResult};
 
@@ -14,7 +13,7 @@ const REMEMBERED: usize = 10_000;
 
 /// Returns how many rows the lists of this process left out because they can't be read. Each row counts once.
 pub fn left_out() -> usize {
-    LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner).len()
+    LEFT_OUT.lock().len()
 }
 
 /// The rows of a table that could be read, for callers that go on without the others.
@@ -29,7 +28,7 @@ pub struct Readable<T> {
 impl<T> Readable<T> {
     /// Returns the readable rows, for a list that is shown. Each of the others is logged once.
     pub fn shown(self) -> Vec<T> {
-        let mut known = LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = LEFT_OUT.lock();
         for row in self.bad.iter().map(ToString::to_string) {
             if known.len() < REMEMBERED && known.insert(row.clone()) {
                 tracing::error!(row, "left out of lists until it can be read");
