@@ -6,7 +6,7 @@ use gantry_domain::{
 };
 
 use crate::{
-    Readable, StoreError, StoreResult, Tx,
+    Decoded, StoreError, StoreResult, Tx,
     page::{clean, fold},
     tx::{on_db, row},
 };
@@ -100,7 +100,7 @@ const ANCHOR: &str = "anchor";
 
 impl Tx {
     /// Appends a row and returns its number. Call it last, right before [`Tx::commit`]: from here on no other gateway
-    /// can append until the transaction ends, and nothing but the row of [`Tx::changes`] is locked after it.
+    /// can append until the transaction ends, and nothing but the row of [`Tx::change_counter`] is locked after it.
     pub async fn audit(&mut self, entry: &AuditEntry, now: Timestamp) -> StoreResult<i64> {
         // Locks the row, so that the next transaction that appends reads the hash of this one.
         const LOCK: &str = "UPDATE audit_chain SET seq = seq + 1 WHERE name = $1 RETURNING seq, hash";
@@ -202,7 +202,7 @@ impl Tx {
             }
             query.bind(limit).bind(offset).fetch_all(conn).await
         })?;
-        Ok((Readable::of(rows, AuditRow::try_from)?.shown(), total))
+        Ok((Decoded::of(rows, AuditRow::try_from)?.shown(), total))
     }
 
     /// Returns the spellings of a name that occur in rows, which may differ in case and in the composition of accents.

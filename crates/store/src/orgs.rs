@@ -6,7 +6,7 @@ use crate::{
     Constraint, Order, Sort, StoreError, StoreResult, Tx,
     limits::{LimitsRow, bind_limits},
     page::{clean, containing, fold},
-    tx::{Both, Touched, Turn, on_db, row},
+    tx::{AdvisoryLock, Both, on_db, row},
 };
 
 /// Conditions on organisations. An organisation must meet all that are set.
@@ -207,7 +207,7 @@ impl Tx {
              WHERE id = $1 RETURNING ",
             columns!()
         );
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         let folded = change.name.as_deref().map(fold);
         let limits = change.limits.unwrap_or_default();
         let row: Option<WholeOrg> = on_db!(self, |conn| {
@@ -226,8 +226,8 @@ impl Tx {
     pub async fn delete_org(&mut self, id: OrgId) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM orgs WHERE id = $1";
         // The delete also removes keys and sessions, in an order that the database chooses.
-        self.take_turn(Turn::Upkeep).await?;
-        self.1 = Touched::Catalog;
+        self.take_lock(AdvisoryLock::Upkeep).await?;
+        self.changes_catalog = true;
         let rows = on_db!(self, |conn| {
             sqlx::query(SQL).bind(id.0).execute(conn).await.map(|done| done.rows_affected())
         })?;

@@ -16,10 +16,7 @@ use ring::{
 };
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::{
-    Store, StoreError, StoreResult, Tx,
-    tx::{Touched, on_db},
-};
+use crate::{Store, StoreError, StoreResult, Tx, tx::on_db};
 
 const PREFIX: &str = "gantry-sealed:1:";
 /// Number of digits of a key: 256 bits in hexadecimal.
@@ -190,12 +187,12 @@ impl Tx {
     async fn reseal_rows(&mut self) -> StoreResult<Resealed> {
         let mut done = Resealed::default();
         for (place, name, stored) in self.sealed_rows().await? {
-            if self.3.is_current(&stored) {
+            if self.seal.is_current(&stored) {
                 continue;
             }
-            match self.3.open(place, stored) {
+            match self.seal.open(place, stored) {
                 Opened::Clear(secret) => {
-                    let sealed = self.3.close(place, &secret)?;
+                    let sealed = self.seal.close(place, &secret)?;
                     self.put_sealed(place, &name, Some(&sealed)).await?;
                     done.sealed += 1;
                 }
@@ -209,7 +206,7 @@ impl Tx {
     pub async fn forget_unreadable(&mut self) -> StoreResult<Vec<String>> {
         let mut gone = Vec::new();
         for (place, name, stored) in self.sealed_rows().await? {
-            if let Opened::Sealed(stored) = self.3.open(place, stored) {
+            if let Opened::Sealed(stored) = self.seal.open(place, stored) {
                 self.put_sealed(place, &name, None).await?;
                 gone.push(in_words(place, &name, &stored));
             }
@@ -237,7 +234,7 @@ impl Tx {
         const REGISTRY: &str = "UPDATE registry SET api_key = $2 WHERE served_name = $1";
         const META: &str = "UPDATE meta SET value = $2 WHERE key = $1";
         const NO_META: &str = "DELETE FROM meta WHERE key = $1 AND $2 IS NULL";
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         let sql = match (place, sealed) {
             (Place::HubToken, _) => MODEL,
             (Place::ApiKey, _) => REGISTRY,

@@ -3,10 +3,10 @@
 use gantry_domain::{OrgId, Role, Timestamp, UserId, identity::User, limit::Limits, name};
 
 use crate::{
-    Constraint, Order, Readable, Sort, StoreError, StoreResult, Tx,
+    Constraint, Decoded, Order, Sort, StoreError, StoreResult, Tx,
     limits::{LimitsRow, bind_limits},
     page::{clean, containing, fold},
-    tx::{Both, Touched, Turn, on_db, row},
+    tx::{AdvisoryLock, Both, on_db, row},
 };
 
 /// A user to be made.
@@ -246,7 +246,7 @@ impl Tx {
     }
 
     /// Returns one page of users with the names of their organisations, and how many there are on all pages. Leaves out
-    /// users that can't be read ([`Readable::shown`]).
+    /// users that can't be read ([`Decoded::shown`]).
     pub async fn users(
         &mut self,
         filter: &UserFilter,
@@ -265,7 +265,7 @@ impl Tx {
             query.bind(limit).bind(offset).fetch_all(conn).await
         })?;
         let read = |Both(user, org): Both<UserRow, OrgName>| Ok((user.try_into()?, org.org_name));
-        Ok((Readable::of(rows, read)?.shown(), total))
+        Ok((Decoded::of(rows, read)?.shown(), total))
     }
 
     /// # Errors
@@ -288,9 +288,9 @@ impl Tx {
         );
         if change.org_id.is_some() {
             // The user's keys move along.
-            self.take_turn(Turn::Upkeep).await?;
+            self.take_lock(AdvisoryLock::Upkeep).await?;
         }
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         let models =
             change.models.as_ref().map(|it| it.as_deref().map(|it| serde_json::Value::from(it).to_string()));
         let limits = change.limits.unwrap_or_default();
@@ -318,8 +318,8 @@ impl Tx {
     pub async fn delete_user(&mut self, id: UserId) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM users WHERE id = $1";
         // The delete also removes keys and sessions, in an order that the database chooses.
-        self.take_turn(Turn::Upkeep).await?;
-        self.1 = Touched::Catalog;
+        self.take_lock(AdvisoryLock::Upkeep).await?;
+        self.changes_catalog = true;
         let rows = on_db!(self, |conn| {
             sqlx::query(SQL).bind(id.0).execute(conn).await.map(|done| done.rows_affected())
         })?;
@@ -359,7 +359,7 @@ impl Tx {
     /// that read rows, decide, and then write (is there an owner left, what were the settings before). Call it before
     /// reading. It is the first lock of all; see [`Tx`] for the order.
     pub async fn exclusive(&mut self) -> StoreResult<()> {
-        self.take_turn(Turn::Decision).await
+        self.take_lock(AdvisoryLock::Decision).await
     }
 
     /// Locks the user's row until the transaction ends. Transactions that count things of a user and then add to them

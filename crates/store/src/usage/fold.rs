@@ -11,7 +11,7 @@ use sqlx::Row;
 use super::{DAY, HOUR, UsageFilter, cells::Cells, insert::corrupt, select::Wanted};
 use crate::{
     StoreError, StoreResult, Tx,
-    tx::{Turn, next, on_db},
+    tx::{AdvisoryLock, next, on_db},
 };
 
 /// Key in `meta`: the day up to which names were folded, in milliseconds.
@@ -26,7 +26,7 @@ impl Tx {
     pub async fn fold_usage_names(&mut self) -> StoreResult<bool> {
         const NEXT: &str = "SELECT MIN(start_at) FROM usage_rollups WHERE hours = 24 AND start_at >= $1";
         const NAMES: &str = "SELECT served_name FROM models UNION SELECT served_name FROM registry";
-        self.take_turn(Turn::Upkeep).await?;
+        self.take_lock(AdvisoryLock::Upkeep).await?;
         let folded = self.meta_get(FOLDED).await?.and_then(|it| it.parse::<i64>().ok()).unwrap_or(0);
         let next: Option<i64> =
             on_db!(self, |conn| sqlx::query_scalar(NEXT).bind(folded).fetch_one(conn).await)?;
