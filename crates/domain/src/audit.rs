@@ -13,8 +13,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-pub use shown::{hex, unhex};
-
 use crate::{Timestamp, TokenId, UserId, words};
 
 /// Longest user agent that a row keeps, in characters. The rest is cut off.

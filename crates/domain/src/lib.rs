@@ -12,6 +12,7 @@ pub mod endpoint;
 pub mod engine;
 pub mod engine_metrics;
 pub mod error;
+pub mod hex;
 pub mod host;
 pub mod id;
 pub mod identity;

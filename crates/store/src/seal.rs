@@ -9,6 +9,7 @@
 use std::fmt;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+use gantry_domain::hex::hex;
 use ring::{
     aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
     digest,
@@ -152,7 +153,7 @@ impl SealKey {
             .map(|at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok())
             .collect::<Option<_>>()?;
         let hash = digest::digest(&digest::SHA256, &bytes);
-        let id = hash.as_ref().iter().take(4).fold(String::new(), |id, byte| format!("{id}{byte:02x}"));
+        let id = hex(&hash.as_ref()[..4]);
         let key = UnboundKey::new(&CHACHA20_POLY1305, &bytes).ok()?;
         Some(Self { id, key: LessSafeKey::new(key) })
     }
