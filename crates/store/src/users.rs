@@ -3,8 +3,9 @@
 use gantry_domain::{OrgId, Role, Timestamp, UserId, identity::User, limit::Limits, name};
 
 use crate::{
-    Constraint, Decoded, Order, Sort, StoreError, StoreResult, Tx,
-    limits::{LimitsRow, bind_limits},
+    Decoded, Order, Sort, StoreError, StoreResult, Tx,
+    limits::{LimitsRow, bind_limits, set_limits},
+    names::NamedTable,
     page::{clean, containing, fold},
     tx::{AdvisoryLock, Both, on_db, row},
 };
@@ -175,7 +176,7 @@ impl Tx {
              VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING ",
             columns!()
         );
-        self.is_free(&user.username, None).await?;
+        self.check_spelling(NamedTable::Users, &user.username, None).await?;
         let row: UserRow = on_db!(self, |conn| {
             sqlx::query_as(SQL)
                 .bind(user.org_id.0)
@@ -227,18 +228,6 @@ impl Tx {
         row.map(User::try_from).transpose()
     }
 
-    /// Checks what the unique index on names can't: whether a user other than `own` has this name in the form of older
-    /// versions, in which accents could be written in two ways.
-    async fn is_free(&mut self, username: &str, own: Option<UserId>) -> StoreResult<()> {
-        const SQL: &str = "SELECT EXISTS (SELECT 1 FROM users WHERE username_lower IN ($1, $2) AND id <> $3)";
-        let [written, apart] = name::older_folded(&clean(username));
-        let own = own.map_or(0, |it| it.0);
-        let taken: bool = on_db!(self, |conn| {
-            sqlx::query_scalar(SQL).bind(written).bind(apart).bind(own).fetch_one(conn).await
-        })?;
-        if taken { Err(StoreError::Conflict(Constraint::Username)) } else { Ok(()) }
-    }
-
     /// Returns how many users an organisation has.
     pub async fn org_user_count(&mut self, org: OrgId) -> StoreResult<i64> {
         const SQL: &str = "SELECT COUNT(*) FROM users WHERE org_id = $1";
@@ -276,14 +265,9 @@ impl Tx {
             "UPDATE users SET username = COALESCE($2, username), \
              username_lower = COALESCE($3, username_lower), password_hash = COALESCE($4, password_hash), \
              role = COALESCE($5, role), enabled = COALESCE($6, enabled), org_id = COALESCE($7, org_id), \
-             models = CASE WHEN $8 THEN $9 ELSE models END, \
-             rpm_limit = CASE WHEN $10 THEN $11 ELSE rpm_limit END, \
-             tpm_limit = CASE WHEN $10 THEN $12 ELSE tpm_limit END, \
-             max_concurrency = CASE WHEN $10 THEN $13 ELSE max_concurrency END, \
-             max_streams = CASE WHEN $10 THEN $14 ELSE max_streams END, \
-             budget_tokens_day = CASE WHEN $10 THEN $15 ELSE budget_tokens_day END, \
-             budget_tokens_month = CASE WHEN $10 THEN $16 ELSE budget_tokens_month END \
-             WHERE id = $1 RETURNING ",
+             models = CASE WHEN $8 THEN $9 ELSE models END, ",
+            set_limits!("$10": "$11", "$12", "$13", "$14", "$15", "$16"),
+            " WHERE id = $1 RETURNING ",
             columns!()
         );
         if change.org_id.is_some() {
@@ -309,7 +293,7 @@ impl Tx {
             bind_limits!(query, &limits).fetch_optional(conn).await
         })?;
         if let (Some(_), Some(username)) = (&row, &change.username) {
-            self.is_free(username, Some(id)).await?;
+            self.check_spelling(NamedTable::Users, username, Some(id.0)).await?;
         }
         row.map(User::try_from).transpose()
     }

@@ -14,7 +14,7 @@ use super::{
     DAY, HOUR, UsageFilter,
     cells::{Dims, UsageSums},
     fold::UNROUTED,
-    rollups::{Grain, range_of},
+    rollups::{Grain, TimeRange, range_of},
     select::{Wanted, bind, by_driver, matching},
 };
 use crate::{
@@ -160,7 +160,8 @@ impl Tx {
         filter: &UsageFilter,
         by: GroupBy,
         sort: Sort<GroupColumn>,
-        (limit, offset): (i64, i64),
+        limit: i64,
+        offset: i64,
         scope: Option<OrgId>,
     ) -> StoreResult<(Vec<UsageGroup>, i64)> {
         let group_of = |dims: &Dims<'_>| match by {
@@ -221,15 +222,14 @@ impl Tx {
         ids: &[i64],
         scope: Option<OrgId>,
     ) -> StoreResult<BTreeMap<i64, String>> {
-        // Each statement asks for several ids, as each costs a round trip.
+        // Each statement asks for sixteen ids, as each costs a round trip.
         macro_rules! some {
             ($sql:literal, $org:literal) => {
                 concat!(
                     $sql,
-                    " WHERE id IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) \
-                     AND (CAST($17 AS BIGINT) IS NULL OR ",
+                    " WHERE (CAST($1 AS BIGINT) IS NULL OR ",
                     $org,
-                    " = $17)"
+                    " = $1) AND id IN ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)"
                 )
             };
         }
@@ -244,11 +244,11 @@ impl Tx {
             let found: Vec<(i64, String)> = on_db!(self, |conn| {
                 // The last chunk is filled up with an id that nothing has.
                 let padded = ids.iter().copied().chain(std::iter::repeat(0)).take(16);
-                let mut query = sqlx::query_as(sql);
+                let mut query = sqlx::query_as(sql).bind(scope.map(|it| it.0));
                 for id in padded {
                     query = query.bind(id);
                 }
-                query.bind(scope.map(|it| it.0)).fetch_all(conn).await
+                query.fetch_all(conn).await
             })?;
             names.extend(found);
         }
@@ -263,19 +263,19 @@ impl Tx {
         bucket: Bucket,
     ) -> StoreResult<Vec<(Timestamp, UsageSums)>> {
         let wanted = Wanted::new(filter);
-        let (from, to) = range_of(filter);
+        let range = range_of(filter);
         let length = bucket.length();
         let mut steps = BTreeMap::new();
-        let mut start = from / length * length;
-        while start < to {
+        let mut start = range.from / length * length;
+        while start < range.to {
             steps.insert(start, UsageSums::default());
             start += length;
         }
         if bucket == Bucket::Minute {
-            self.add_minutes(&wanted, (from, to), &mut steps).await?;
+            self.add_minutes(&wanted, range, &mut steps).await?;
         } else {
             let grain = if bucket == Bucket::Day { Grain::Days } else { Grain::Hours };
-            let plan = self.usage_plan((from, to), grain).await?;
+            let plan = self.usage_plan(range, grain).await?;
             self.each_usage_cell(&plan, &wanted, false, |at, cell| {
                 if let Some(step) = steps.get_mut(&(at / length * length)) {
                     step.add(&cell.sums);
@@ -290,7 +290,7 @@ impl Tx {
     async fn add_minutes(
         &mut self,
         wanted: &Wanted<'_>,
-        (from, to): (i64, i64),
+        range: TimeRange,
         steps: &mut BTreeMap<i64, UsageSums>,
     ) -> StoreResult<()> {
         const SQL: [&str; 7] = by_driver!(
@@ -301,7 +301,7 @@ impl Tx {
         );
         let sql = SQL[wanted.driver() as usize];
         on_db!(self, |conn, patience| {
-            let mut rows = bind!(sqlx::query(sql), wanted, from, to).fetch(conn);
+            let mut rows = bind!(sqlx::query(sql), wanted, range).fetch(conn);
             while let Some(row) = next(&mut rows, patience).await? {
                 let minute: i64 = row.try_get(0)?;
                 if let Some(step) = steps.get_mut(&(minute * 60_000)) {

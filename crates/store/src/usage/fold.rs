@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use gantry_domain::Timestamp;
 use sqlx::Row;
 
-use super::{DAY, HOUR, UsageFilter, cells::Cells, insert::corrupt, select::Wanted};
+use super::{DAY, HOUR, UsageFilter, cells::Cells, insert::corrupt, rollups::TimeRange, select::Wanted};
 use crate::{
     StoreError, StoreResult, Tx,
     tx::{AdvisoryLock, next, on_db},
@@ -37,7 +37,7 @@ impl Tx {
         let mut known: BTreeSet<String> = names.into_iter().collect();
         known.insert(String::new());
         let all = UsageFilter::default();
-        let of_day = (day, day + DAY);
+        let of_day = TimeRange::new(day, day + DAY);
         self.each_rollup(24, of_day, &Wanted::new(&all), false, |_, cell| {
             if !UNROUTED.contains(&cell.dims.status) && !known.contains(cell.dims.model) {
                 known.insert(cell.dims.model.to_owned());
@@ -59,7 +59,7 @@ impl Tx {
             "DELETE FROM usage_rollups WHERE hours = $1 AND start_at = $2 RETURNING sums, times";
         let all = UsageFilter::default();
         let mut made_up = false;
-        self.each_rollup(hours, (start, start + 1), &Wanted::new(&all), false, |_, cell| {
+        self.each_rollup(hours, TimeRange::new(start, start + 1), &Wanted::new(&all), false, |_, cell| {
             made_up |= !known.contains(cell.dims.model);
             Some(())
         })

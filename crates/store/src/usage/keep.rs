@@ -12,7 +12,7 @@ use super::{
     DAY, HOUR, UsageFilter,
     cells::{Cells, UsageSums},
     insert::corrupt,
-    rollups::RAW_SINCE,
+    rollups::{RAW_SINCE, TimeRange},
     select::{UsageRecord, Wanted, columns},
 };
 use crate::{
@@ -190,7 +190,7 @@ impl Tx {
     async fn rolled_up(&mut self, hours: i64, from: Timestamp, to: Timestamp) -> StoreResult<UsageSums> {
         let mut sums = UsageSums::default();
         let all = UsageFilter::default();
-        self.each_rollup(hours, (from.0, to.0), &Wanted::new(&all), false, |_, cell| {
+        self.each_rollup(hours, TimeRange::new(from.0, to.0), &Wanted::new(&all), false, |_, cell| {
             sums.add(&cell.sums);
             Some(())
         })
