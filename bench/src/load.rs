@@ -2,13 +2,14 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::{
     task::JoinSet,
@@ -87,7 +88,7 @@ impl Shared {
 
     fn fail(&self, error: &anyhow::Error) {
         self.n_errors.fetch_add(1, Relaxed);
-        let mut first = self.first_error.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = self.first_error.lock();
         first.get_or_insert_with(|| format!("{error:#}"));
     }
 }
@@ -126,7 +127,7 @@ pub(crate) async fn run<T>(
         workers.shutdown().await;
     }
     latencies.sort_unstable();
-    let first_error = shared.first_error.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let first_error = shared.first_error.lock().take();
     let outcome = Outcome {
         requests: latencies.len() as u64,
         errors: shared.n_errors.load(Relaxed),

@@ -13,11 +13,12 @@ use std::{
     io::{Write as _, stdout},
     net::SocketAddr,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::json;
 use tokio::{
@@ -142,7 +143,7 @@ pub(crate) async fn run(options: Options) -> Result<()> {
         plain_answers: plain.0.requests,
         plain_errors: plain.0.errors,
         descriptors,
-        ends: people.ends.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        ends: people.ends.lock().clone(),
     };
     if let Some(dir) = options.out.parent() {
         fs::create_dir_all(dir).with_context(|| format!("cannot create `{}`", dir.display()))?;
@@ -254,11 +255,11 @@ impl People {
     }
 
     fn session(&self) -> String {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.session.lock().clone()
     }
 
     fn ended(&self, what: &'static str, how: String) {
-        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ends = self.ends.lock();
         *ends.entry(what).or_default().entry(how).or_default() += 1;
     }
 
@@ -338,7 +339,7 @@ impl People {
 
     async fn sign_in(&self) -> Result<String> {
         let fresh = self.launch.login().await?;
-        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = fresh;
+        *self.session.lock() = fresh;
         Ok("200".to_owned())
     }
 }

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
-use crate::{Timestamp, TokenId, UserId};
+use crate::{Timestamp, TokenId, UserId, words};
 
 /// Lifetime of a token that is created without an end date.
 pub const DEFAULT_LIFETIME: Duration = Duration::from_hours(90 * 24);
@@ -15,25 +15,14 @@ pub const MAX_LIFETIME: Duration = Duration::from_hours(366 * 24);
 /// The area that stands for all areas.
 pub const EVERY_AREA: &str = "*";
 
-/// What a scope lets its token do in an area.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Right {
-    /// `GET`.
-    Read,
-    /// Every other method, and `GET`.
-    Write,
-}
-
-impl Right {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        }
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        [Self::Read, Self::Write].into_iter().find(|it| it.as_str() == text)
+words! {
+    /// What a scope lets its token do in an area.
+    #[derive(PartialOrd, Ord)]
+    pub enum Right {
+        /// `GET`.
+        Read = "read",
+        /// Every other method, and `GET`.
+        Write = "write",
     }
 }
 

@@ -13,9 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-pub use shown::{hex, unhex};
-
-use crate::{Timestamp, TokenId, UserId};
+use crate::{Timestamp, TokenId, UserId, words};
 
 /// Longest user agent that a row keeps, in characters. The rest is cut off.
 pub const MAX_USER_AGENT: usize = 200;
@@ -23,78 +21,53 @@ pub const MAX_USER_AGENT: usize = 200;
 /// The hash before the first row.
 pub const GENESIS: [u8; 32] = [0; 32];
 
-/// A closed list of words that rows store. They are part of the hash chain, so a word never changes once it exists.
-macro_rules! words {
-    ($(#[doc = $doc:literal])+ $type:ident: $($(#[doc = $about:literal])+ $name:ident = $word:literal;)+) => {
-        $(#[doc = $doc])+
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        pub enum $type {
-            $($(#[doc = $about])+ #[serde(rename = $word)] $name,)+
-        }
-
-        impl $type {
-            pub const ALL: &[Self] = &[$(Self::$name),+];
-
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$name => $word,)+ }
-            }
-
-            pub fn parse(text: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|it| it.as_str() == text)
-            }
-        }
-    };
-}
-
+// The words of these lists are part of the hash chain.
 words! {
     /// What kind of actor did it.
-    ActorType:
-    /// A signed-in user.
-    User = "user";
-    /// Nobody had signed in.
-    Anonymous = "anonymous";
-    /// The gateway itself, because its settings say so, or anyone with write access to its database (`gantry owner`).
-    Settings = "settings";
+    pub enum ActorType {
+        /// A signed-in user.
+        User = "user",
+        /// Nobody had signed in.
+        Anonymous = "anonymous",
+        /// The gateway itself, because its settings say so, or anyone with write access to its database
+        /// (`gantry owner`).
+        Settings = "settings",
+    }
 }
 
 words! {
     /// What kind of object it was done to.
-    ObjectType:
-    /// The object's id is the user's id.
-    User = "user";
-    /// The object's id is the organisation's id.
-    Org = "org";
-    /// The object's id is the key's id.
-    Key = "key";
-    /// A person's token for the admin API; the object's id is the token's id.
-    Token = "token";
-    /// The object's id is the model's id.
-    Model = "model";
-    /// The models base directory; the object's id is its path.
-    BaseDir = "base_dir";
-    /// An engine that runs elsewhere; the object's id is its served name.
-    Registry = "registry";
-    /// An archive of images; the object's id is its path.
-    Image = "image";
+    pub enum ObjectType {
+        /// The object's id is the user's id.
+        User = "user",
+        /// The object's id is the organisation's id.
+        Org = "org",
+        /// The object's id is the key's id.
+        Key = "key",
+        /// A person's token for the admin API; the object's id is the token's id.
+        Token = "token",
+        /// The object's id is the model's id.
+        Model = "model",
+        /// The models base directory; the object's id is its path.
+        BaseDir = "base_dir",
+        /// An engine that runs elsewhere; the object's id is its served name.
+        Registry = "registry",
+        /// An archive of images; the object's id is its path.
+        Image = "image",
+    }
 }
 
 /// Every kind of row, with its word and the kind of object that it is about.
 macro_rules! actions {
     ($($(#[doc = $doc:literal])+ $name:ident = $word:literal on $object:ident;)+) => {
-        /// What was done.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Action {
-            $($(#[doc = $doc])+ $name,)+
+        words! {
+            /// What was done.
+            pub enum Action {
+                $($(#[doc = $doc])+ $name = $word,)+
+            }
         }
 
         impl Action {
-            pub const ALL: &[Self] = &[$(Self::$name),+];
-
-            /// Returns the word that rows and filters use.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$name => $word,)+ }
-            }
-
             /// Returns what kind of object the action is done to.
             pub fn object_type(self) -> ObjectType {
                 match self { $(Self::$name => ObjectType::$object,)+ }
@@ -161,18 +134,6 @@ actions! {
     RegistryRemove = "registry.remove" on Registry;
     /// Images were loaded from a file.
     ImageLoad = "image.load" on Image;
-}
-
-impl Action {
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|it| it.as_str() == text)
-    }
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }
 
 /// Who did it.

@@ -1,31 +1,17 @@
 //! Chats of the playground: what a signed-in user said to a model and what it answered.
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::{Timestamp, UserId, model::EngineKind};
+use crate::{Timestamp, UserId, model::EngineKind, words};
 
-/// Who wrote a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ChatRole {
-    User,
-    Assistant,
-}
-
-impl ChatRole {
-    pub const ALL: [Self; 2] = [Self::User, Self::Assistant];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Assistant => "assistant",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == text)
+words! {
+    /// Who wrote a message.
+    pub enum ChatRole {
+        /// The signed-in user.
+        User = "user",
+        /// The model.
+        Assistant = "assistant",
     }
 }
 

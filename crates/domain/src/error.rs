@@ -3,21 +3,19 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::words;
+
 macro_rules! error_codes {
     ($($(#[doc = $doc:literal])* $variant:ident = $code:literal, $status:literal, $kind:literal, $retry:ident,
         $remedy:literal;)+) => {
-        /// A stable word that programs branch on, with its HTTP status and OpenAI `type`.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum ErrorCode { $($(#[doc = $doc])* $variant,)+ }
+        words! {
+            /// A stable word that programs branch on, with its HTTP status and OpenAI `type`. The word is the `code` of
+            /// the error body, and the metric label.
+            pub enum ErrorCode { $($(#[doc = $doc])* $variant = $code,)+ }
+        }
 
         impl ErrorCode {
-            pub const ALL: &[Self] = &[$(Self::$variant,)+];
-
-            /// Returns the `code` of the error body, which is also the metric label.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $code,)+ }
-            }
-
+            /// Returns the HTTP status.
             pub fn status(self) -> u16 {
                 match self { $(Self::$variant => $status,)+ }
             }
@@ -231,12 +229,6 @@ pub struct FieldProblem {
 impl FieldProblem {
     pub fn new(param: &str, message: impl Into<String>) -> Self {
         Self { param: param.to_owned(), message: message.into(), code: ErrorCode::ValidationError }
-    }
-}
-
-impl Serialize for ErrorCode {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
     }
 }
 

@@ -4,7 +4,6 @@ use std::fmt;
 
 use rand::Rng;
 use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -12,6 +11,7 @@ use crate::{
     limit::{LimitMode, Limits},
     model::Task,
     net::IpList,
+    words,
 };
 
 /// What a token is for. Its first four characters show it.
@@ -106,25 +106,19 @@ fn checksum(text: &str) -> String {
     digits.iter().copied().map(char::from).collect()
 }
 
-/// What a key may call; see [`crate::endpoint::Endpoint::scope`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Scope {
-    Chat,
-    Completions,
-    Embeddings,
+words! {
+    /// What a key may call; see [`crate::endpoint::Endpoint::scope`].
+    pub enum Scope {
+        /// Chats, and what is built on them.
+        Chat = "chat",
+        /// Completions of a plain prompt.
+        Completions = "completions",
+        /// Embeddings, reranking and scores.
+        Embeddings = "embeddings",
+    }
 }
 
 impl Scope {
-    pub const ALL: [Self; 3] = [Self::Chat, Self::Completions, Self::Embeddings];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Chat => "chat",
-            Self::Completions => "completions",
-            Self::Embeddings => "embeddings",
-        }
-    }
-
     fn bit(self) -> u8 {
         1 << self as u8
     }
@@ -152,8 +146,7 @@ impl Scopes {
     pub fn parse(text: &str) -> Result<Self, InvalidScopes> {
         let mut bits = 0;
         for word in text.split(',').map(str::trim).filter(|it| !it.is_empty()) {
-            let known = Scope::ALL.into_iter().find(|scope| scope.as_str() == word);
-            bits |= known.ok_or_else(|| InvalidScopes::Unknown(word.to_owned()))?.bit();
+            bits |= Scope::parse(word).ok_or_else(|| InvalidScopes::Unknown(word.to_owned()))?.bit();
         }
         if bits == 0 { Err(InvalidScopes::Empty) } else { Ok(Self(bits)) }
     }
@@ -233,30 +226,17 @@ pub struct ApiKey {
     pub revoked_at: Option<Timestamp>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KeyStatus {
-    Active,
-    Expired,
-    Revoked,
-    HolderDisabled,
-}
-
-impl KeyStatus {
-    pub const ALL: [Self; 4] = [Self::Active, Self::Expired, Self::Revoked, Self::HolderDisabled];
-
-    /// Returns the word that records and filters use.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Expired => "expired",
-            Self::Revoked => "revoked",
-            Self::HolderDisabled => "holder_disabled",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == text)
+words! {
+    /// Whether a key works, and if not, why. A revoked key stays revoked, even if it has expired as well.
+    pub enum KeyStatus {
+        /// The key works.
+        Active = "active",
+        /// Its `expires_at` has passed.
+        Expired = "expired",
+        /// It was revoked.
+        Revoked = "revoked",
+        /// Its organisation or its user is disabled.
+        HolderDisabled = "holder_disabled",
     }
 }
 

@@ -12,6 +12,7 @@ pub mod endpoint;
 pub mod engine;
 pub mod engine_metrics;
 pub mod error;
+pub mod hex;
 pub mod host;
 pub mod id;
 pub mod identity;
@@ -32,6 +33,7 @@ pub mod schema;
 pub mod spelling;
 pub mod usage;
 pub mod web;
+pub mod words;
 
 pub use clock::{Clock, Timestamp};
 pub use error::{ApiError, ErrorCode, FieldProblem};

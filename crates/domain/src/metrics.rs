@@ -2,21 +2,17 @@
 //! that are in this table, and the reference page is made from it. Labels are bounded: models are the served names of
 //! the catalog (at most 200, the rest is `other`), everything else is a fixed list.
 
-/// The Prometheus type of a metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    Counter,
-    Gauge,
-    Histogram,
-}
+use crate::words;
 
-impl Kind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-        }
+words! {
+    /// The Prometheus type of a metric.
+    pub enum Kind {
+        /// A count that only grows.
+        Counter = "counter",
+        /// A value that goes up and down.
+        Gauge = "gauge",
+        /// Counts by size, with their sum.
+        Histogram = "histogram",
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLock},
+    sync::Arc,
 };
+
+use parking_lot::RwLock;
 
 /// The directory that model paths are relative to and that engines see as `/models`. It is cheap to clone, and all
 /// clones share one value, so that a change applies to the next start, preview and inspection at once.
@@ -18,13 +20,12 @@ impl ModelsDir {
 
     /// Returns the current directory. A caller with several steps must call this once and keep the result.
     pub fn get(&self) -> Arc<Path> {
-        // The path is replaced as a whole, so a panic elsewhere can't have left half of one.
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.read())
     }
 
     /// Replaces the directory and returns the previous one.
     pub fn set(&self, dir: &Path) -> Arc<Path> {
-        std::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), dir.into())
+        std::mem::replace(&mut *self.0.write(), dir.into())
     }
 }
 

@@ -7,41 +7,24 @@ pub mod varint;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{KeyId, OrgId, Timestamp, UserId, endpoint::Endpoint, model::Task};
+use crate::{KeyId, OrgId, Timestamp, UserId, endpoint::Endpoint, model::Task, words};
 
-/// How a request ended, in the categories that an operator counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    Ok,
-    /// The request was wrong (4xx of the gateway or the engine).
-    ClientError,
-    /// The engine failed, could not be reached, or the gateway died while the request ran.
-    UpstreamError,
-    /// The client disconnected before the answer was complete.
-    ClientClosed,
-    Timeout,
-    /// A limit refused the request, or the model is not running.
-    Rejected,
-}
-
-impl Outcome {
-    pub const ALL: [Self; 6] =
-        [Self::Ok, Self::ClientError, Self::UpstreamError, Self::ClientClosed, Self::Timeout, Self::Rejected];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::ClientError => "client_error",
-            Self::UpstreamError => "upstream_error",
-            Self::ClientClosed => "client_closed",
-            Self::Timeout => "timeout",
-            Self::Rejected => "rejected",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == text)
+words! {
+    /// How a request ended, in the categories that an operator counts.
+    #[derive(PartialOrd, Ord)]
+    pub enum Outcome {
+        /// The client got the complete answer.
+        Ok = "ok",
+        /// The request was wrong (4xx of the gateway or the engine).
+        ClientError = "client_error",
+        /// The engine failed, could not be reached, or the gateway died while the request ran.
+        UpstreamError = "upstream_error",
+        /// The client disconnected before the answer was complete.
+        ClientClosed = "client_closed",
+        /// The engine did not answer in time.
+        Timeout = "timeout",
+        /// A limit refused the request, or the model is not running.
+        Rejected = "rejected",
     }
 }
 

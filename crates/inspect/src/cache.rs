@@ -5,13 +5,9 @@
 //! its bytes, and time of the last change of anything about it. The last one can't be set back, so a file that was
 //! overwritten and given its old time is noticed too. Files that could not be read are not cached.
 
-use std::{
-    collections::HashMap,
-    fs::Metadata,
-    hash::Hash,
-    os::unix::fs::MetadataExt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, fs::Metadata, hash::Hash, os::unix::fs::MetadataExt, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{gguf::GgufHeader, json::Picked, safetensors::SafetensorsHeader};
 
@@ -92,8 +88,7 @@ impl<K, V> Default for Kept<K, V> {
 
 impl<K: Hash + Eq + Clone, V: Clone> Kept<K, V> {
     fn lru(&self) -> MutexGuard<'_, Lru<K, V>> {
-        // A panic can only have left behind values and counters that are correct by themselves.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(crate) fn get(&self, key: &K) -> Option<V> {

@@ -8,7 +8,7 @@ mod world;
 use std::{
     collections::BTreeMap,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
+    sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -18,6 +18,7 @@ use gantry_domain::{
     listeners::Listeners,
     model::lifecycle::{Instance, InstanceId, InstanceStatus},
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::broadcast::error::RecvError, task::yield_now};
 
 use self::world::World;
@@ -191,8 +192,7 @@ impl Fake {
     }
 
     fn world(&self) -> MutexGuard<'_, World> {
-        // A panicking test must not hide its message behind another.
-        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+        self.world.lock()
     }
 
     /// Counts the call, applies the fault that is due, and does the work. Dropping the future between its two awaits

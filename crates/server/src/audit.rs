@@ -11,7 +11,8 @@ use anyhow::Context;
 use clap::ArgMatches;
 use gantry_domain::{
     Timestamp,
-    audit::{AuditRow, Broken, Chain, Link, hex},
+    audit::{AuditRow, Broken, Chain, Link},
+    hex::hex,
 };
 use gantry_settings::Settings;
 use gantry_store::{Store, StoreError, StoreResult};

@@ -15,7 +15,7 @@ use gantry_cli::{
 };
 use gantry_runtime::{Owner, Runtime, RuntimeError};
 use gantry_settings::{ContainerRuntime, Entry, Settings, SettingsError};
-use gantry_store::{Look, look};
+use gantry_store::{Inspection, inspect};
 
 use self::subject::Subject;
 use crate::{
@@ -135,8 +135,10 @@ async fn database(settings: &Settings) -> Vec<Check> {
 async fn schema(settings: &Settings) -> Check {
     const NAME: &str = "database";
     const GRANT: &str = "as the owner of the database: GRANT CREATE ON SCHEMA … TO …, or make the role the owner of its own database";
-    match look(settings.database().expose()).await {
-        Ok(Look { kind, version, newest, may_create: false }) if version.is_none_or(|it| it < newest) => {
+    match inspect(settings.database().expose()).await {
+        Ok(Inspection { kind, version, newest, may_create: false })
+            if version.is_none_or(|it| it < newest) =>
+        {
             let now = version.map_or_else(|| "empty".to_owned(), |it| format!("schema version {it}"));
             Check::fail(
                 NAME,
@@ -148,7 +150,7 @@ async fn schema(settings: &Settings) -> Check {
                 GRANT,
             )
         }
-        Ok(Look { kind, version: Some(version), newest, may_create: false }) if version == newest => {
+        Ok(Inspection { kind, version: Some(version), newest, may_create: false }) if version == newest => {
             Check::warn(
                 NAME,
                 format!(
@@ -159,20 +161,20 @@ async fn schema(settings: &Settings) -> Check {
                 GRANT,
             )
         }
-        Ok(Look { kind, version: None, newest, .. }) => {
+        Ok(Inspection { kind, version: None, newest, .. }) => {
             Check::ok(NAME, format!("{}: empty; the gateway makes schema version {newest}", kind.as_str()))
         }
-        Ok(Look { kind, version: Some(version), newest, .. }) if version > newest => Check::fail(
+        Ok(Inspection { kind, version: Some(version), newest, .. }) if version > newest => Check::fail(
             NAME,
             format!("{}: schema version {version}, this program knows {newest}", kind.as_str()),
             "It was written by a newer Gantry: this one does not start on it.",
             "use the newer program, or restore a backup",
         ),
-        Ok(Look { kind, version: Some(version), newest, .. }) if version < newest => Check::ok(
+        Ok(Inspection { kind, version: Some(version), newest, .. }) if version < newest => Check::ok(
             NAME,
             format!("{}: schema version {version}; the next start makes it {newest}", kind.as_str()),
         ),
-        Ok(Look { kind, version: Some(version), .. }) => {
+        Ok(Inspection { kind, version: Some(version), .. }) => {
             Check::ok(NAME, format!("{}: schema version {version}", kind.as_str()))
         }
         Err(error) => {

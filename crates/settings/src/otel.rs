@@ -1,10 +1,11 @@
 //! Types of the settings that OpenTelemetry defines. Names and forms are those of its specification ("Environment
 //! Variable Specification", "OpenTelemetry Protocol Exporter"), so that values meant for other programs work here too.
 
+use gantry_domain::words;
 use percent_encoding::percent_decode_str;
 use secrecy::SecretString;
 
-use crate::value::Value;
+use crate::value::{Value, value_of_words};
 
 /// Address of a collector: `http[s]://host[:port][/path]`. The default port is the scheme's, as in any URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,27 +115,25 @@ impl Value for SecretPairs {
     }
 }
 
-/// Which traces are exported: a sampler of the specification.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TracesSampler {
-    AlwaysOn,
-    AlwaysOff,
-    TraceIdRatio,
-    ParentBasedAlwaysOn,
-    ParentBasedAlwaysOff,
-    ParentBasedTraceIdRatio,
+words! {
+    /// Which traces are exported: a sampler of the specification.
+    pub enum TracesSampler {
+        /// All traces.
+        AlwaysOn = "always_on",
+        /// No trace.
+        AlwaysOff = "always_off",
+        /// A share of the traces.
+        TraceIdRatio = "traceidratio",
+        /// As the caller's trace says; all of those that begin here.
+        ParentBasedAlwaysOn = "parentbased_always_on",
+        /// As the caller's trace says; none of those that begin here.
+        ParentBasedAlwaysOff = "parentbased_always_off",
+        /// As the caller's trace says; a share of those that begin here.
+        ParentBasedTraceIdRatio = "parentbased_traceidratio",
+    }
 }
 
 impl TracesSampler {
-    const ALL: [(Self, &'static str); 6] = [
-        (Self::AlwaysOn, "always_on"),
-        (Self::AlwaysOff, "always_off"),
-        (Self::TraceIdRatio, "traceidratio"),
-        (Self::ParentBasedAlwaysOn, "parentbased_always_on"),
-        (Self::ParentBasedAlwaysOff, "parentbased_always_off"),
-        (Self::ParentBasedTraceIdRatio, "parentbased_traceidratio"),
-    ];
-
     /// Returns whether the decision in the caller's trace comes first, and the share of the other traces that is
     /// exported. `ratio` is the share from the setting.
     pub fn decides(self, ratio: Share) -> (bool, f64) {
@@ -149,17 +148,7 @@ impl TracesSampler {
     }
 }
 
-impl Value for TracesSampler {
-    const ALLOWED: &'static str = "always_on, always_off, traceidratio, or one of them after parentbased_";
-
-    fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|(_, name)| *name == text).map(|(it, _)| it)
-    }
-
-    fn show(&self) -> String {
-        Self::ALL.into_iter().find(|(it, _)| it == self).map(|(_, name)| name.to_owned()).unwrap_or_default()
-    }
-}
+value_of_words!(TracesSampler, "always_on, always_off, traceidratio, or one of them after parentbased_");
 
 /// A share, 0–1.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -228,7 +217,7 @@ mod tests {
 
     #[test]
     fn samplers_are_called_what_other_programs_call_them() {
-        for (sampler, name) in TracesSampler::ALL {
+        for (sampler, name) in TracesSampler::ALL.into_iter().zip(TracesSampler::WORDS) {
             assert_eq!((TracesSampler::parse(name), sampler.show().as_str()), (Some(sampler), name));
         }
         assert_eq!(TracesSampler::parse("jaeger_remote"), None);

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use gantry_domain::{limit::LimitMode, net::IpList};
+use gantry_domain::{limit::LimitMode, net::IpList, words};
 use secrecy::{ExposeSecret, SecretString};
 
 /// A type that a setting can have.
@@ -463,74 +463,49 @@ impl Value for RedisUrl {
     }
 }
 
-impl Value for LimitMode {
-    const ALLOWED: &'static str = "enforce or shadow";
+/// Makes a type of [`words!`] a type of settings; the second argument is its [`Value::ALLOWED`].
+macro_rules! value_of_words {
+    ($type:ty, $allowed:literal) => {
+        impl Value for $type {
+            const ALLOWED: &'static str = $allowed;
 
-    fn parse(text: &str) -> Option<Self> {
-        Self::parse(text)
-    }
+            fn parse(text: &str) -> Option<Self> {
+                Self::parse(text)
+            }
 
-    fn show(&self) -> String {
-        self.as_str().to_owned()
-    }
-}
-
-/// Which container runtime to use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ContainerRuntime {
-    Auto,
-    Docker,
-    /// Engines run as processes of this machine.
-    Process,
-}
-
-impl Value for ContainerRuntime {
-    const ALLOWED: &'static str = "auto, docker or process";
-
-    fn parse(text: &str) -> Option<Self> {
-        match text {
-            "auto" => Some(Self::Auto),
-            "docker" => Some(Self::Docker),
-            "process" => Some(Self::Process),
-            _ => None,
+            fn show(&self) -> String {
+                self.as_str().to_owned()
+            }
         }
-    }
+    };
+}
+pub(crate) use value_of_words;
 
-    fn show(&self) -> String {
-        match self {
-            Self::Auto => "auto",
-            Self::Docker => "docker",
-            Self::Process => "process",
-        }
-        .to_owned()
+value_of_words!(LimitMode, "enforce or shadow");
+
+words! {
+    /// Which container runtime to use.
+    pub enum ContainerRuntime {
+        /// The one that models were started with; else Docker if it answers, else processes.
+        Auto = "auto",
+        /// Engines run as containers of Docker.
+        Docker = "docker",
+        /// Engines run as processes of this machine.
+        Process = "process",
     }
 }
+value_of_words!(ContainerRuntime, "auto, docker or process");
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    Text,
-    Json,
-}
-
-impl Value for LogFormat {
-    const ALLOWED: &'static str = "text or json";
-
-    fn parse(text: &str) -> Option<Self> {
-        match text {
-            "text" => Some(Self::Text),
-            "json" => Some(Self::Json),
-            _ => None,
-        }
-    }
-
-    fn show(&self) -> String {
-        match self {
-            Self::Text => "text",
-            Self::Json => "json",
-        }
-        .to_owned()
+words! {
+    /// The form of the log's lines.
+    pub enum LogFormat {
+        /// A line of text for people.
+        Text = "text",
+        /// A JSON object for programs.
+        Json = "json",
     }
 }
+value_of_words!(LogFormat, "text or json");
 
 #[cfg(test)]
 mod tests {

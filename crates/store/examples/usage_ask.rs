@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let sort = Sort { by: GroupColumn::TotalTokens, order: Order::Desc };
     for by in [GroupBy::Model, GroupBy::Key, GroupBy::User, GroupBy::Org] {
         time(&format!("groups, {by:?}"), async || {
-            store.read().await?.usage_groups(&all, by, sort, (100, 0), None).await.map(drop)
+            store.read().await?.usage_groups(&all, by, sort, 100, 0, None).await.map(drop)
         })
         .await?;
     }

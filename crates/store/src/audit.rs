@@ -6,7 +6,7 @@ use gantry_domain::{
 };
 
 use crate::{
-    Readable, StoreError, StoreResult, Tx,
+    Decoded, StoreError, StoreResult, Tx,
     page::{clean, fold},
     tx::{on_db, row},
 };
@@ -83,13 +83,32 @@ macro_rules! columns {
     };
 }
 
+/// All conditions, as [`bind!`] binds them.
 macro_rules! matching {
     () => {
         " FROM audit WHERE (CAST($1 AS BIGINT) IS NULL OR at >= $1) AND (CAST($2 AS BIGINT) IS NULL OR at < $2) \
-          AND (CAST($3 AS BIGINT) IS NULL OR actor_id = $3) AND (CAST($4 AS TEXT) IS NULL OR actor IN ($4, $8, $9, $10, $11, $12, $13, $14)) \
-          AND (CAST($5 AS TEXT) IS NULL OR action = $5) AND (CAST($6 AS TEXT) IS NULL OR object_type = $6) \
-          AND (CAST($7 AS TEXT) IS NULL OR object_id = $7)"
+          AND (CAST($3 AS BIGINT) IS NULL OR actor_id = $3) AND (CAST($4 AS TEXT) IS NULL OR action = $4) \
+          AND (CAST($5 AS TEXT) IS NULL OR object_type = $5) AND (CAST($6 AS TEXT) IS NULL OR object_id = $6) \
+          AND (CAST($7 AS TEXT) IS NULL OR actor IN ($7, $8, $9, $10, $11, $12, $13, $14))"
     };
+}
+
+/// Binds a filter, and the [`SPELLINGS`] of its actor, to a query over [`matching!`].
+macro_rules! bind {
+    ($query:expr, $filter:expr, $spellings:expr) => {{
+        let filter: &AuditFilter = $filter;
+        let mut query = $query
+            .bind(filter.from.map(|it| it.0))
+            .bind(filter.to.map(|it| it.0))
+            .bind(filter.actor_id)
+            .bind(filter.action.map(Action::as_str))
+            .bind(filter.object_type.map(ObjectType::as_str))
+            .bind(filter.object_id.as_deref().map(clean));
+        for spelling in $spellings {
+            query = query.bind(spelling.as_deref());
+        }
+        query
+    }};
 }
 
 /// Most spellings of one name that a filter looks for. People change a name back and forth fewer times than that.
@@ -100,7 +119,7 @@ const ANCHOR: &str = "anchor";
 
 impl Tx {
     /// Appends a row and returns its number. Call it last, right before [`Tx::commit`]: from here on no other gateway
-    /// can append until the transaction ends, and nothing but the row of [`Tx::changes`] is locked after it.
+    /// can append until the transaction ends, and nothing but the row of [`Tx::change_counter`] is locked after it.
     pub async fn audit(&mut self, entry: &AuditEntry, now: Timestamp) -> StoreResult<i64> {
         // Locks the row, so that the next transaction that appends reads the hash of this one.
         const LOCK: &str = "UPDATE audit_chain SET seq = seq + 1 WHERE name = $1 RETURNING seq, hash";
@@ -154,7 +173,7 @@ impl Tx {
     ) -> StoreResult<(Vec<AuditRow>, i64)> {
         const COUNT: [&str; 2] = [
             concat!("SELECT COUNT(*)", matching!()),
-            concat!("SELECT COUNT(*)", matching!(), " AND object_type = $6 AND object_id = $7"),
+            concat!("SELECT COUNT(*)", matching!(), " AND object_type = $5 AND object_id = $6"),
         ];
         const COUNT_TIME: &str = "SELECT COUNT(*) FROM audit WHERE at >= $1 AND at < $2";
         const SQL: [&str; 2] = [
@@ -163,46 +182,31 @@ impl Tx {
                 "SELECT ",
                 columns!(),
                 matching!(),
-                " AND object_type = $6 AND object_id = $7 ORDER BY seq DESC LIMIT $15 OFFSET $16"
+                " AND object_type = $5 AND object_id = $6 ORDER BY seq DESC LIMIT $15 OFFSET $16"
             ),
         ];
-        let (from, to) = (filter.from.map(|it| it.0), filter.to.map(|it| it.0));
-        let object_id = filter.object_id.as_deref().map(clean);
-        let actors = match &filter.actor {
+        let spellings = match &filter.actor {
             None => [const { None }; SPELLINGS],
             Some(name) => self.actors(name).await?,
         };
-        let (action, object_type) =
-            (filter.action.map(Action::as_str), filter.object_type.map(ObjectType::as_str));
-        let one_object = usize::from(object_type.is_some() && object_id.is_some());
+        let one_object = usize::from(filter.object_type.is_some() && filter.object_id.is_some());
         let of_a_time = AuditFilter { from: filter.from, to: filter.to, ..AuditFilter::default() };
         let total = if *filter == AuditFilter::default() {
             let (anchor, head) = self.audit_ends().await?;
             head.seq - anchor.seq
         } else if *filter == of_a_time {
-            let (from, to) = (from.unwrap_or(i64::MIN), to.unwrap_or(i64::MAX));
+            let (from, to) = (filter.from.map_or(i64::MIN, |it| it.0), filter.to.map_or(i64::MAX, |it| it.0));
             on_db!(self, |conn| sqlx::query_scalar(COUNT_TIME).bind(from).bind(to).fetch_one(conn).await)?
         } else {
             on_db!(self, |conn| {
-                let query = sqlx::query_scalar(COUNT[one_object]).bind(from).bind(to).bind(filter.actor_id);
-                let query = query.bind(actors[0].as_deref()).bind(action);
-                let mut query = query.bind(object_type).bind(object_id.as_deref());
-                for actor in &actors[1..] {
-                    query = query.bind(actor.as_deref());
-                }
-                query.fetch_one(conn).await
+                bind!(sqlx::query_scalar(COUNT[one_object]), filter, &spellings).fetch_one(conn).await
             })?
         };
         let rows: Vec<StoredRow> = on_db!(self, |conn| {
-            let query = sqlx::query_as(SQL[one_object]).bind(from).bind(to).bind(filter.actor_id);
-            let query = query.bind(actors[0].as_deref()).bind(action);
-            let mut query = query.bind(object_type).bind(object_id.as_deref());
-            for actor in &actors[1..] {
-                query = query.bind(actor.as_deref());
-            }
+            let query = bind!(sqlx::query_as(SQL[one_object]), filter, &spellings);
             query.bind(limit).bind(offset).fetch_all(conn).await
         })?;
-        Ok((Readable::of(rows, AuditRow::try_from)?.shown(), total))
+        Ok((Decoded::of(rows, AuditRow::try_from)?.shown(), total))
     }
 
     /// Returns the spellings of a name that occur in rows, which may differ in case and in the composition of accents.

@@ -23,7 +23,7 @@ pub async fn back_up(url: &str, to: &Path) -> StoreResult<i64> {
     let Some(path) = url.strip_prefix("sqlite://") else {
         return Err(address("only a `sqlite://` database is a file".to_owned()));
     };
-    if crate::look(url).await?.version.is_none() {
+    if crate::inspect(url).await?.version.is_none() {
         return Err(StoreError::Schema("it has no tables of Gantry".to_owned()));
     }
     let text = to.to_str().ok_or_else(|| address(format!("{} is not UTF-8 text", to.display())))?;
@@ -35,7 +35,7 @@ pub async fn back_up(url: &str, to: &Path) -> StoreResult<i64> {
         sqlx::query(SQL).bind(text).execute(&mut conn).await?;
         conn.close().await?;
         fs::File::open(to).and_then(|it| it.sync_all()).map_err(wrong)?;
-        let copy = crate::look(&format!("sqlite://{text}")).await?;
+        let copy = crate::inspect(&format!("sqlite://{text}")).await?;
         copy.version.ok_or_else(|| StoreError::Schema("the copy has no tables of Gantry".to_owned()))
     };
     let copied = copied.await;

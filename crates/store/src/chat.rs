@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::{
-    Readable, StoreError, StoreResult, Tx,
+    Decoded, StoreError, StoreResult, Tx,
     page::clean,
     tx::{Both, on_db, row},
 };
@@ -141,7 +141,7 @@ impl Tx {
     }
 
     /// Returns a page of the user's chats, newest first, each with the number of its messages, and how many chats there
-    /// are. Leaves out chats that can't be read ([`Readable::shown`]).
+    /// are. Leaves out chats that can't be read ([`Decoded::shown`]).
     pub async fn chats(
         &mut self,
         user: UserId,
@@ -160,7 +160,7 @@ impl Tx {
         })?;
         let total = on_db!(self, |conn| sqlx::query_scalar(TOTAL).bind(user.0).fetch_one(conn).await)?;
         let read = |Both(row, it): Both<SessionRow, Count>| Ok((row.try_into()?, it.message_count));
-        Ok((Readable::of(rows, read)?.shown(), total))
+        Ok((Decoded::of(rows, read)?.shown(), total))
     }
 
     pub async fn chat(&mut self, user: UserId, id: Uuid) -> StoreResult<Option<ChatSession>> {

@@ -6,7 +6,7 @@ use gantry_domain::{
 };
 
 use crate::{
-    Readable, StoreError, StoreResult, Tx,
+    Decoded, StoreError, StoreResult, Tx,
     page::clean,
     tx::{on_db, row},
 };
@@ -59,13 +59,13 @@ impl Tx {
         Ok(())
     }
 
-    /// Returns the last `limit` events, newest first, without those that can't be read ([`Readable::shown`]).
+    /// Returns the last `limit` events, newest first, without those that can't be read ([`Decoded::shown`]).
     pub async fn events(&mut self, model: ModelId, limit: i64) -> StoreResult<Vec<ModelEvent>> {
         const SQL: &str = "SELECT id, at, from_state, to_state, reason, detail FROM model_events \
                            WHERE model_id = $1 ORDER BY id DESC LIMIT $2";
         let rows: Vec<EventRow> =
             on_db!(self, |conn| sqlx::query_as(SQL).bind(model.0).bind(limit).fetch_all(conn).await)?;
-        Ok(Readable::of(rows, ModelEvent::try_from)?.shown())
+        Ok(Decoded::of(rows, ModelEvent::try_from)?.shown())
     }
 
     /// Deletes all but the last `keep` events and returns how many.

@@ -10,10 +10,10 @@ use gantry_domain::{
 };
 
 use crate::{
-    Order, Readable, Sort, StoreError, StoreResult, Tx,
+    Decoded, Order, Sort, StoreError, StoreResult, Tx,
     limits::{LimitsRow, OrgLimitsRow, UserLimitsRow, bind_limits},
     page::{containing, fold},
-    tx::{Both, Touched, Turn, on_db, row},
+    tx::{AdvisoryLock, Both, on_db, row},
 };
 
 /// Time after its end for which an expired key is still distinguished from an unknown one; see [`Tx::usable_keys`].
@@ -245,7 +245,7 @@ impl Tx {
              max_streams, budget_tokens_day, budget_tokens_month) \
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) \
              RETURNING id";
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         let columns = Columns::from(&key.settings);
         let id: i64 = on_db!(self, |conn| {
             let query = sqlx::query_scalar(SQL)
@@ -291,7 +291,7 @@ impl Tx {
         row.map(ApiKey::try_from).transpose()
     }
 
-    /// Returns one page of keys without those that can't be read ([`Readable::shown`]), and how many there are on all
+    /// Returns one page of keys without those that can't be read ([`Decoded::shown`]), and how many there are on all
     /// pages.
     pub async fn keys(
         &mut self,
@@ -313,7 +313,7 @@ impl Tx {
             let query = sqlx::query_as(listing(sort)).bind(org).bind(user).bind(scope).bind(q.as_deref());
             query.bind(status).bind(now).bind(limit).bind(offset).fetch_all(conn).await
         })?;
-        Ok((Readable::of(rows, ApiKey::try_from)?.shown(), total))
+        Ok((Decoded::of(rows, ApiKey::try_from)?.shown(), total))
     }
 
     /// Replaces all settings of a key.
@@ -322,7 +322,7 @@ impl Tx {
                            ip_allowlist = $6, expires_at = $7, limit_mode = $8, rpm_limit = $9, tpm_limit = $10, \
                            max_concurrency = $11, max_streams = $12, budget_tokens_day = $13, \
                            budget_tokens_month = $14 WHERE id = $1";
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         let columns = Columns::from(settings);
         on_db!(self, |conn| {
             let query = sqlx::query(SQL)
@@ -342,21 +342,21 @@ impl Tx {
     /// Revokes a key for ever. A key that is already revoked keeps its time of revocation.
     pub async fn revoke_key(&mut self, id: KeyId, now: Timestamp) -> StoreResult<Option<ApiKey>> {
         const SQL: &str = "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         on_db!(self, |conn| sqlx::query(SQL).bind(id.0).bind(now.0).execute(conn).await.map(drop))?;
         self.key(id).await
     }
 
     /// Returns all keys that may be presented: not revoked, holder enabled. Includes keys that expired within the last
     /// 30 days, so that the caller can refuse them with a message that says so.
-    pub async fn usable_keys(&mut self, now: Timestamp) -> StoreResult<Readable<ApiKey>> {
+    pub async fn usable_keys(&mut self, now: Timestamp) -> StoreResult<Decoded<ApiKey>> {
         const SQL: &str = select!(
             "k.revoked_at IS NULL AND o.enabled AND COALESCE(u.enabled, TRUE) \
              AND (k.expires_at IS NULL OR k.expires_at > $1) ORDER BY k.id"
         );
         let since = now.minus(REMEMBER_EXPIRED).0;
         let rows: Vec<WholeKey> = on_db!(self, |conn| sqlx::query_as(SQL).bind(since).fetch_all(conn).await)?;
-        Readable::of(rows, ApiKey::try_from)
+        Decoded::of(rows, ApiKey::try_from)
     }
 
     /// Returns how many of the [`Tx::usable_keys`] belong to this organisation, and to this user; `None` is any.
@@ -392,7 +392,7 @@ impl Tx {
     /// Notes when keys were last used. A time never goes backwards, unless the stored one is after `now` (written by a
     /// clock that was ahead). Skips keys that are gone.
     pub async fn touch_keys(&mut self, uses: &[(KeyId, Timestamp)], now: Timestamp) -> StoreResult<()> {
-        self.take_turn(Turn::Upkeep).await?;
+        self.take_lock(AdvisoryLock::Upkeep).await?;
         let mut latest = BTreeMap::new();
         for (key, at) in uses {
             let seen = latest.entry(key.0).or_insert(at.0);

@@ -98,6 +98,46 @@ macro_rules! bind_limits {
 }
 pub(crate) use bind_limits;
 
+/// Assignments for an `UPDATE` that set all limits if `$given` is true, and leave them as they are otherwise. The
+/// parameters after `:` are those of [`bind_limits!`].
+macro_rules! set_limits {
+    ($given:literal: $rpm:literal, $tpm:literal, $concurrency:literal, $streams:literal, $day:literal, $month:literal) => {
+        concat!(
+            "rpm_limit = CASE WHEN ",
+            $given,
+            " THEN ",
+            $rpm,
+            " ELSE rpm_limit END, ",
+            "tpm_limit = CASE WHEN ",
+            $given,
+            " THEN ",
+            $tpm,
+            " ELSE tpm_limit END, ",
+            "max_concurrency = CASE WHEN ",
+            $given,
+            " THEN ",
+            $concurrency,
+            " ELSE max_concurrency END, ",
+            "max_streams = CASE WHEN ",
+            $given,
+            " THEN ",
+            $streams,
+            " ELSE max_streams END, ",
+            "budget_tokens_day = CASE WHEN ",
+            $given,
+            " THEN ",
+            $day,
+            " ELSE budget_tokens_day END, ",
+            "budget_tokens_month = CASE WHEN ",
+            $given,
+            " THEN ",
+            $month,
+            " ELSE budget_tokens_month END"
+        )
+    };
+}
+pub(crate) use set_limits;
+
 row! {
     struct IdRow {
         id: i64,

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::{
     StoreError, StoreResult, Tx,
     seal::{self, Opened, Place},
-    tx::{Touched, on_db},
+    tx::on_db,
 };
 
 const INSTANCE_ID: &str = "instance_id";
@@ -63,10 +63,10 @@ impl Tx {
     pub async fn shared_secret(&mut self, name: &str, own: &SecretString) -> StoreResult<SecretString> {
         const SQL: &str = "INSERT INTO meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO NOTHING";
         let key = format!("secret/{name}");
-        let sealed = self.3.close(Place::Shared, own)?;
+        let sealed = self.seal.close(Place::Shared, own)?;
         on_db!(self, |conn| sqlx::query(SQL).bind(&key).bind(sealed).execute(conn).await.map(drop))?;
         let Some(stored) = self.meta_get(&key).await? else { return Ok(own.clone()) };
-        match self.3.open(Place::Shared, stored) {
+        match self.seal.open(Place::Shared, stored) {
             Opened::Clear(secret) => Ok(secret),
             Opened::Sealed(stored) => {
                 let needed = seal::key_of(&stored).unwrap_or_default().to_owned();
@@ -88,7 +88,7 @@ impl Tx {
     /// Stores the models base directory, or removes it (`None`). Other gateways on the database notice the change.
     pub async fn set_models_dir(&mut self, dir: Option<&str>) -> StoreResult<()> {
         const SQL: &str = "DELETE FROM meta WHERE key = $1";
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         if let Some(dir) = dir {
             return self.meta_set(MODELS_DIR, dir).await;
         }

@@ -9,10 +9,10 @@ use gantry_domain::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    Readable, Seal, StoreError, StoreResult, Tx,
+    Decoded, Seal, StoreError, StoreResult, Tx,
     page::clean,
     seal::Place,
-    tx::{Both, Touched, on_db, row},
+    tx::{Both, on_db, row},
 };
 
 row! {
@@ -130,9 +130,9 @@ impl Tx {
              VALUES ($1, $2, $3, $4, $5, $6, $7, FALSE, $8, 0, $9, $10, $10) RETURNING ",
             columns!()
         );
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         let (config, phase) = (config_text(&draft.config)?, json_text(&Phase::NEW)?);
-        let hub_token = hub_token(draft, &self.3)?;
+        let hub_token = hub_token(draft, &self.seal)?;
         let row: ModelRow = on_db!(self, |conn| {
             sqlx::query_as(SQL)
                 .bind(draft.name.as_str())
@@ -148,7 +148,7 @@ impl Tx {
                 .fetch_one(conn)
                 .await
         })?;
-        decoded(row, &self.3)
+        decoded(row, &self.seal)
     }
 
     /// Returns the model; `None` also for a model that is being deleted.
@@ -156,20 +156,20 @@ impl Tx {
         const SQL: &str = concat!("SELECT ", columns!(), " FROM models WHERE id = $1 AND NOT deleting");
         let row: Option<ModelRow> =
             on_db!(self, |conn| sqlx::query_as(SQL).bind(id.0).fetch_optional(conn).await)?;
-        row.map(|it| decoded(it, &self.3)).transpose()
+        row.map(|it| decoded(it, &self.seal)).transpose()
     }
 
     /// Returns all models by id, without those that are being deleted and those that can't be read
-    /// ([`Readable::shown`]).
+    /// ([`Decoded::shown`]).
     pub async fn models(&mut self, include_archived: bool) -> StoreResult<Vec<Model>> {
         let rows = self.model_rows(include_archived).await?;
-        Ok(Readable::of(rows, |it| decoded(it, &self.3))?.shown())
+        Ok(Decoded::of(rows, |it| decoded(it, &self.seal))?.shown())
     }
 
     /// Returns the models that are not archived, as far as they can be read.
-    pub async fn readable_models(&mut self) -> StoreResult<Readable<Model>> {
+    pub async fn readable_models(&mut self) -> StoreResult<Decoded<Model>> {
         let rows = self.model_rows(false).await?;
-        Readable::of(rows, |it| decoded(it, &self.3))
+        Decoded::of(rows, |it| decoded(it, &self.seal))
     }
 
     async fn model_rows(&mut self, include_archived: bool) -> StoreResult<Vec<ModelRow>> {
@@ -182,11 +182,11 @@ impl Tx {
     }
 
     /// Returns every model by id, archived ones too, and whether it is being deleted, as far as they can be read.
-    pub async fn models_for_reconcile(&mut self) -> StoreResult<Readable<(Model, bool)>> {
+    pub async fn models_for_reconcile(&mut self) -> StoreResult<Decoded<(Model, bool)>> {
         const SQL: &str = concat!("SELECT deleting, ", columns!(), " FROM models ORDER BY id");
         let rows: Vec<Both<ModelRow, Deleting>> =
             on_db!(self, |conn| sqlx::query_as(SQL).fetch_all(conn).await)?;
-        Readable::of(rows, |Both(row, it)| Ok((decoded(row, &self.3)?, it.deleting)))
+        Decoded::of(rows, |Both(row, it)| Ok((decoded(row, &self.seal)?, it.deleting)))
     }
 
     /// Returns one model, also if it is archived or being deleted, and whether it is being deleted.
@@ -194,7 +194,7 @@ impl Tx {
         const SQL: &str = concat!("SELECT deleting, ", columns!(), " FROM models WHERE id = $1");
         let row: Option<Both<ModelRow, Deleting>> =
             on_db!(self, |conn| sqlx::query_as(SQL).bind(id.0).fetch_optional(conn).await)?;
-        row.map(|Both(row, it)| Ok((decoded(row, &self.3)?, it.deleting))).transpose()
+        row.map(|Both(row, it)| Ok((decoded(row, &self.seal)?, it.deleting))).transpose()
     }
 
     /// Replaces identity and settings. What is wanted and what the reconciler saw stay as they are.
@@ -212,9 +212,9 @@ impl Tx {
              archived = $8, updated_at = $9 WHERE id = $1 AND NOT deleting RETURNING ",
             columns!()
         );
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         let config = config_text(&draft.config)?;
-        let hub_token = hub_token(draft, &self.3)?;
+        let hub_token = hub_token(draft, &self.seal)?;
         let row: Option<ModelRow> = on_db!(self, |conn| {
             sqlx::query_as(SQL)
                 .bind(id.0)
@@ -229,7 +229,7 @@ impl Tx {
                 .fetch_optional(conn)
                 .await
         })?;
-        row.map(|it| decoded(it, &self.3)).transpose()
+        row.map(|it| decoded(it, &self.seal)).transpose()
     }
 
     /// Locks the model's row until the transaction ends, so that no other gateway can change what this one reads before
@@ -257,14 +257,14 @@ impl Tx {
              diagnosis = CASE WHEN $5 THEN NULL ELSE diagnosis END WHERE id = $1 AND NOT deleting RETURNING ",
             columns!()
         );
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         let apply = apply.map(json_text).transpose()?;
         let row: Option<ModelRow> = on_db!(self, |conn| {
             let query = sqlx::query_as(SQL).bind(id.0).bind(wanted.as_str()).bind(apply).bind(now.0);
             let query = query.bind(wanted == Wanted::Running);
             query.fetch_optional(conn).await
         })?;
-        row.map(|it| decoded(it, &self.3)).transpose()
+        row.map(|it| decoded(it, &self.seal)).transpose()
     }
 
     /// Notes what the reconciler saw of `model`, and what follows from it for its blueprints. Returns `false` and notes
@@ -279,7 +279,7 @@ impl Tx {
         const BEGIN: &str =
             "UPDATE models SET phase = $3, launched = $4, starts = $5 WHERE id = $1 AND generation = $2";
         const READY: &str = "UPDATE models SET phase = $3, last_good = $4, apply = $5, diagnosis = NULL WHERE id = $1 AND generation = $2";
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         let text = json_text(phase)?;
         let rows = match phase {
             Phase::Starting { .. } => {
@@ -321,7 +321,7 @@ impl Tx {
         const MODEL: &str = "UPDATE models SET diagnosis = $3 WHERE id = $1 AND generation = $2";
         const EVENT: &str = "UPDATE model_events SET detail = CASE WHEN detail IS NULL THEN $2 ELSE detail || ': ' || $2 END \
                              WHERE to_state = 'failed' AND id = (SELECT MAX(id) FROM model_events WHERE model_id = $1)";
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         let text = json_text(diagnosis)?;
         let rows = on_db!(self, |conn| {
             let query = sqlx::query(MODEL).bind(id.0).bind(expected_generation).bind(text);
@@ -352,7 +352,7 @@ impl Tx {
              WHERE id = $1 AND generation = $2 AND NOT deleting RETURNING ",
             columns!()
         );
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         let (config, apply) = (config_text(&to.config)?, json_text(apply)?);
         let row: Option<ModelRow> = on_db!(self, |conn| {
             sqlx::query_as(SQL)
@@ -365,7 +365,7 @@ impl Tx {
                 .fetch_optional(conn)
                 .await
         })?;
-        row.map(|it| decoded(it, &self.3)).transpose()
+        row.map(|it| decoded(it, &self.seal)).transpose()
     }
 
     /// Starts the model again as a new generation, without a command of an operator, unless there was a command since
@@ -376,20 +376,20 @@ impl Tx {
              WHERE id = $1 AND generation = $2 AND wanted = 'running' AND NOT deleting RETURNING ",
             columns!()
         );
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         let apply = model.apply.as_ref().and_then(Apply::done);
         let (apply, starts) = (apply.as_ref().map(json_text).transpose()?, json_text(starts)?);
         let row: Option<ModelRow> = on_db!(self, |conn| {
             let query = sqlx::query_as(SQL).bind(model.id.0).bind(model.generation);
             query.bind(apply).bind(starts).fetch_optional(conn).await
         })?;
-        row.map(|it| decoded(it, &self.3)).transpose()
+        row.map(|it| decoded(it, &self.seal)).transpose()
     }
 
     /// Notes that the failed apply of `model` is not rolled back, unless there was a command since `model` was read.
     pub async fn give_up_roll_back(&mut self, model: &Model) -> StoreResult<bool> {
         const SQL: &str = "UPDATE models SET apply = NULL WHERE id = $1 AND generation = $2 AND NOT deleting";
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         let rows = on_db!(self, |conn| {
             let query = sqlx::query(SQL).bind(model.id.0).bind(model.generation);
             query.execute(conn).await.map(|done| done.rows_affected())
@@ -403,17 +403,17 @@ impl Tx {
         const MARK: &str = "UPDATE models SET deleting = TRUE, wanted = 'stopped', generation = generation + 1, \
                             apply = NULL, updated_at = $2 WHERE id = $1 AND NOT deleting";
         const SQL: &str = concat!("SELECT ", columns!(), " FROM models WHERE id = $1");
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         on_db!(self, |conn| sqlx::query(MARK).bind(id.0).bind(now.0).execute(conn).await.map(drop))?;
         let row: Option<ModelRow> =
             on_db!(self, |conn| sqlx::query_as(SQL).bind(id.0).fetch_optional(conn).await)?;
-        row.map(|it| decoded(it, &self.3)).transpose()
+        row.map(|it| decoded(it, &self.seal)).transpose()
     }
 
     /// Deletes the record and its events at once.
     pub async fn delete_model(&mut self, id: ModelId) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM models WHERE id = $1";
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         let rows = on_db!(self, |conn| {
             sqlx::query(SQL).bind(id.0).execute(conn).await.map(|done| done.rows_affected())
         })?;

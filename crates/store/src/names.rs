@@ -1,11 +1,45 @@
-//! Names by which requests choose a model. A name of a model, an adapter or a registry entry must lead to one place
-//! only.
+//! Names that must be unique beyond what an index can check: those by which requests choose a model (of a model, an
+//! adapter or a registry entry), and those of users and organisations in the spelling of older versions.
 
-use gantry_domain::ModelId;
+use gantry_domain::{ModelId, name};
 
-use crate::{StoreResult, Tx};
+use crate::{Constraint, StoreError, StoreResult, Tx, page::clean, tx::on_db};
+
+/// A table whose rows have a unique name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum NamedTable {
+    Orgs,
+    Users,
+}
 
 impl Tx {
+    /// Checks what the unique index on names can't: that no row other than `own` (its id) has this name in the form of
+    /// older versions, in which accents could be written in two ways.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] if there is one.
+    pub(crate) async fn check_spelling(
+        &mut self,
+        table: NamedTable,
+        text: &str,
+        own: Option<i64>,
+    ) -> StoreResult<()> {
+        const ORGS: &str = "SELECT EXISTS (SELECT 1 FROM orgs WHERE name_lower IN ($1, $2) AND id <> $3)";
+        const USERS: &str =
+            "SELECT EXISTS (SELECT 1 FROM users WHERE username_lower IN ($1, $2) AND id <> $3)";
+        let (sql, constraint) = match table {
+            NamedTable::Orgs => (ORGS, Constraint::OrgName),
+            NamedTable::Users => (USERS, Constraint::Username),
+        };
+        let [written, apart] = name::older_folded(&clean(text));
+        // No row has the id 0.
+        let own = own.unwrap_or(0);
+        let taken: bool = on_db!(self, |conn| {
+            sqlx::query_scalar(sql).bind(written).bind(apart).bind(own).fetch_one(conn).await
+        })?;
+        if taken { Err(StoreError::Conflict(constraint)) } else { Ok(()) }
+    }
+
     /// Finds the first of the names that another model, adapter or registry entry already uses. Returns the field that
     /// holds it, and a sentence that says where. `id` is the model's own id, if it has one. The result holds until the
     /// transaction ends if the transaction is [`Tx::exclusive`].

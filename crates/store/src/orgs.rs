@@ -3,10 +3,11 @@
 use gantry_domain::{OrgId, Timestamp, identity::Org, limit::Limits, name};
 
 use crate::{
-    Constraint, Order, Sort, StoreError, StoreResult, Tx,
-    limits::{LimitsRow, bind_limits},
-    page::{clean, containing, fold},
-    tx::{Both, Touched, Turn, on_db, row},
+    Order, Sort, StoreResult, Tx,
+    limits::{LimitsRow, bind_limits, set_limits},
+    names::NamedTable,
+    page::{containing, fold},
+    tx::{AdvisoryLock, Both, on_db, row},
 };
 
 /// Conditions on organisations. An organisation must meet all that are set.
@@ -139,24 +140,12 @@ impl Tx {
             "INSERT INTO orgs (name, name_lower, enabled, created_at) VALUES ($1, $2, TRUE, $3) RETURNING ",
             columns!()
         );
-        self.org_name_is_free(name, None).await?;
+        self.check_spelling(NamedTable::Orgs, name, None).await?;
         let row: WholeOrg = on_db!(self, |conn| {
             let query = sqlx::query_as(SQL).bind(name::composed(name));
             query.bind(fold(name)).bind(now.0).fetch_one(conn).await
         })?;
         Ok(row.into())
-    }
-
-    /// Checks what the unique index on names can't: whether an organisation other than `own` has this name in the form
-    /// of older versions, in which accents could be written in two ways.
-    async fn org_name_is_free(&mut self, text: &str, own: Option<OrgId>) -> StoreResult<()> {
-        const SQL: &str = "SELECT EXISTS (SELECT 1 FROM orgs WHERE name_lower IN ($1, $2) AND id <> $3)";
-        let [written, apart] = name::older_folded(&clean(text));
-        let own = own.map_or(0, |it| it.0);
-        let taken: bool = on_db!(self, |conn| {
-            sqlx::query_scalar(SQL).bind(written).bind(apart).bind(own).fetch_one(conn).await
-        })?;
-        if taken { Err(StoreError::Conflict(Constraint::OrgName)) } else { Ok(()) }
     }
 
     pub async fn org(&mut self, id: OrgId) -> StoreResult<Option<Org>> {
@@ -197,17 +186,12 @@ impl Tx {
     pub async fn update_org(&mut self, id: OrgId, change: &OrgChange) -> StoreResult<Option<Org>> {
         const SQL: &str = concat!(
             "UPDATE orgs SET name = COALESCE($2, name), name_lower = COALESCE($3, name_lower), \
-             enabled = COALESCE($4, enabled), \
-             rpm_limit = CASE WHEN $5 THEN $6 ELSE rpm_limit END, \
-             tpm_limit = CASE WHEN $5 THEN $7 ELSE tpm_limit END, \
-             max_concurrency = CASE WHEN $5 THEN $8 ELSE max_concurrency END, \
-             max_streams = CASE WHEN $5 THEN $9 ELSE max_streams END, \
-             budget_tokens_day = CASE WHEN $5 THEN $10 ELSE budget_tokens_day END, \
-             budget_tokens_month = CASE WHEN $5 THEN $11 ELSE budget_tokens_month END \
-             WHERE id = $1 RETURNING ",
+             enabled = COALESCE($4, enabled), ",
+            set_limits!("$5": "$6", "$7", "$8", "$9", "$10", "$11"),
+            " WHERE id = $1 RETURNING ",
             columns!()
         );
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         let folded = change.name.as_deref().map(fold);
         let limits = change.limits.unwrap_or_default();
         let row: Option<WholeOrg> = on_db!(self, |conn| {
@@ -217,7 +201,7 @@ impl Tx {
             bind_limits!(query, &limits).fetch_optional(conn).await
         })?;
         if let (Some(_), Some(name)) = (&row, &change.name) {
-            self.org_name_is_free(name, Some(id)).await?;
+            self.check_spelling(NamedTable::Orgs, name, Some(id.0)).await?;
         }
         Ok(row.map(Org::from))
     }
@@ -226,8 +210,8 @@ impl Tx {
     pub async fn delete_org(&mut self, id: OrgId) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM orgs WHERE id = $1";
         // The delete also removes keys and sessions, in an order that the database chooses.
-        self.take_turn(Turn::Upkeep).await?;
-        self.1 = Touched::Catalog;
+        self.take_lock(AdvisoryLock::Upkeep).await?;
+        self.changes_catalog = true;
         let rows = on_db!(self, |conn| {
             sqlx::query(SQL).bind(id.0).execute(conn).await.map(|done| done.rows_affected())
         })?;

@@ -4,10 +4,10 @@ use gantry_domain::{Timestamp, model::Task};
 use secrecy::SecretString;
 
 use crate::{
-    Readable, Seal, StoreError, StoreResult, Tx,
+    Decoded, Seal, StoreError, StoreResult, Tx,
     page::clean,
     seal::Place,
-    tx::{Touched, on_db, row},
+    tx::{on_db, row},
 };
 
 /// An external engine.
@@ -71,18 +71,18 @@ fn decoded(row: RegistryRow, seal: &Seal) -> StoreResult<RegistryEntry> {
 }
 
 impl Tx {
-    /// Returns all entries that can be read ([`Readable::shown`]), oldest first.
+    /// Returns all entries that can be read ([`Decoded::shown`]), oldest first.
     pub async fn registry(&mut self) -> StoreResult<Vec<RegistryEntry>> {
         let rows = self.registry_rows().await?;
-        Ok(Readable::of(rows, |it| decoded(it, &self.3))?.shown())
+        Ok(Decoded::of(rows, |it| decoded(it, &self.seal))?.shown())
     }
 
     /// Returns all entries that can be read, with their keys, and what is wrong with the others. An entry whose key
     /// can't be decrypted counts as unreadable: its engine can't be called without the key.
-    pub async fn readable_registry(&mut self) -> StoreResult<Readable<RegistryEntry>> {
+    pub async fn readable_registry(&mut self) -> StoreResult<Decoded<RegistryEntry>> {
         let rows = self.registry_rows().await?;
-        Readable::of(rows, |row| {
-            let entry = decoded(row, &self.3)?;
+        Decoded::of(rows, |row| {
+            let entry = decoded(row, &self.seal)?;
             if entry.sealed_api_key.is_none() {
                 return Ok(entry);
             }
@@ -102,10 +102,10 @@ impl Tx {
         const SQL: &str = "INSERT INTO registry (served_name, urls, task, upstream_model, api_key, created_at) \
              VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (served_name) DO UPDATE SET urls = excluded.urls, \
              task = excluded.task, upstream_model = excluded.upstream_model, api_key = excluded.api_key";
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         // A key that can't be decrypted stays as it is.
         let api_key = match &entry.api_key {
-            Some(key) => Some(self.3.close(Place::ApiKey, key)?),
+            Some(key) => Some(self.seal.close(Place::ApiKey, key)?),
             None => entry.sealed_api_key.clone(),
         };
         on_db!(self, |conn| {
@@ -125,7 +125,7 @@ impl Tx {
 
     pub async fn delete_registry(&mut self, served_name: &str) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM registry WHERE served_name = $1";
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         let rows = on_db!(self, |conn| {
             sqlx::query(SQL).bind(clean(served_name)).execute(conn).await.map(|done| done.rows_affected())
         })?;

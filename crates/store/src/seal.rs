@@ -9,6 +9,7 @@
 use std::fmt;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+use gantry_domain::hex::hex;
 use ring::{
     aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
     digest,
@@ -16,10 +17,7 @@ use ring::{
 };
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::{
-    Store, StoreError, StoreResult, Tx,
-    tx::{Touched, on_db},
-};
+use crate::{Store, StoreError, StoreResult, Tx, tx::on_db};
 
 const PREFIX: &str = "gantry-sealed:1:";
 /// Number of digits of a key: 256 bits in hexadecimal.
@@ -155,7 +153,7 @@ impl SealKey {
             .map(|at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok())
             .collect::<Option<_>>()?;
         let hash = digest::digest(&digest::SHA256, &bytes);
-        let id = hash.as_ref().iter().take(4).fold(String::new(), |id, byte| format!("{id}{byte:02x}"));
+        let id = hex(&hash.as_ref()[..4]);
         let key = UnboundKey::new(&CHACHA20_POLY1305, &bytes).ok()?;
         Some(Self { id, key: LessSafeKey::new(key) })
     }
@@ -190,12 +188,12 @@ impl Tx {
     async fn reseal_rows(&mut self) -> StoreResult<Resealed> {
         let mut done = Resealed::default();
         for (place, name, stored) in self.sealed_rows().await? {
-            if self.3.is_current(&stored) {
+            if self.seal.is_current(&stored) {
                 continue;
             }
-            match self.3.open(place, stored) {
+            match self.seal.open(place, stored) {
                 Opened::Clear(secret) => {
-                    let sealed = self.3.close(place, &secret)?;
+                    let sealed = self.seal.close(place, &secret)?;
                     self.put_sealed(place, &name, Some(&sealed)).await?;
                     done.sealed += 1;
                 }
@@ -209,7 +207,7 @@ impl Tx {
     pub async fn forget_unreadable(&mut self) -> StoreResult<Vec<String>> {
         let mut gone = Vec::new();
         for (place, name, stored) in self.sealed_rows().await? {
-            if let Opened::Sealed(stored) = self.3.open(place, stored) {
+            if let Opened::Sealed(stored) = self.seal.open(place, stored) {
                 self.put_sealed(place, &name, None).await?;
                 gone.push(in_words(place, &name, &stored));
             }
@@ -237,7 +235,7 @@ impl Tx {
         const REGISTRY: &str = "UPDATE registry SET api_key = $2 WHERE served_name = $1";
         const META: &str = "UPDATE meta SET value = $2 WHERE key = $1";
         const NO_META: &str = "DELETE FROM meta WHERE key = $1 AND $2 IS NULL";
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         let sql = match (place, sealed) {
             (Place::HubToken, _) => MODEL,
             (Place::ApiKey, _) => REGISTRY,

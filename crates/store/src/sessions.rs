@@ -7,8 +7,8 @@ use gantry_domain::{
 use sqlx::{FromRow, Row};
 
 use crate::{
-    Readable, StoreError, StoreResult, Tx,
-    tx::{Both, Touched, Turn, on_db, row},
+    Decoded, StoreError, StoreResult, Tx,
+    tx::{AdvisoryLock, Both, on_db, row},
     users::{UserRow, joined_user},
 };
 
@@ -81,7 +81,7 @@ impl Tx {
     pub async fn insert_session(&mut self, session: &Session) -> StoreResult<()> {
         const SQL: &str =
             "INSERT INTO sessions (id_hash, user_id, created_at, expires_at) VALUES ($1, $2, $3, $4)";
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         on_db!(self, |conn| {
             sqlx::query(SQL)
                 .bind(&session.id_hash[..])
@@ -107,7 +107,7 @@ impl Tx {
     /// Moves the end of a session. Returns `false` if the session was ended meanwhile.
     pub async fn touch_session(&mut self, id_hash: &[u8; 32], expires_at: Timestamp) -> StoreResult<bool> {
         const SQL: &str = "UPDATE sessions SET expires_at = $2 WHERE id_hash = $1";
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         let rows = on_db!(self, |conn| {
             let query = sqlx::query(SQL).bind(&id_hash[..]).bind(expires_at.0);
             query.execute(conn).await.map(|done| done.rows_affected())
@@ -117,7 +117,7 @@ impl Tx {
 
     pub async fn delete_session(&mut self, id_hash: &[u8; 32]) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM sessions WHERE id_hash = $1";
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         let rows = on_db!(self, |conn| {
             let query = sqlx::query(SQL).bind(&id_hash[..]);
             query.execute(conn).await.map(|done| done.rows_affected())
@@ -129,8 +129,8 @@ impl Tx {
     pub async fn delete_user_sessions(&mut self, user: UserId, except: Option<[u8; 32]>) -> StoreResult<u64> {
         // No session has an empty hash, so an empty hash stands for "no exception".
         const SQL: &str = "DELETE FROM sessions WHERE user_id = $1 AND id_hash <> $2";
-        self.take_turn(Turn::Upkeep).await?;
-        self.1 = Touched::Catalog;
+        self.take_lock(AdvisoryLock::Upkeep).await?;
+        self.changes_catalog = true;
         let except = except.as_ref().map_or(&[][..], |it| &it[..]);
         Ok(on_db!(self, |conn| {
             let query = sqlx::query(SQL).bind(user.0).bind(except);
@@ -142,8 +142,8 @@ impl Tx {
     pub async fn trim_user_sessions(&mut self, user: UserId, keep: i64) -> StoreResult<u64> {
         const SQL: &str = "DELETE FROM sessions WHERE user_id = $1 AND id_hash NOT IN (SELECT id_hash FROM sessions \
              WHERE user_id = $1 ORDER BY expires_at DESC, created_at DESC, id_hash LIMIT $2)";
-        self.take_turn(Turn::Upkeep).await?;
-        self.1 = Touched::Catalog;
+        self.take_lock(AdvisoryLock::Upkeep).await?;
+        self.changes_catalog = true;
         Ok(on_db!(self, |conn| {
             let query = sqlx::query(SQL).bind(user.0).bind(keep);
             query.execute(conn).await.map(|done| done.rows_affected())
@@ -162,8 +162,8 @@ impl Tx {
         if n <= keep {
             return Ok(0);
         }
-        self.take_turn(Turn::Upkeep).await?;
-        self.1 = Touched::Catalog;
+        self.take_lock(AdvisoryLock::Upkeep).await?;
+        self.changes_catalog = true;
         Ok(on_db!(self, |conn| {
             let query = sqlx::query(SQL).bind(org.0).bind(keep);
             query.execute(conn).await.map(|done| done.rows_affected())
@@ -173,8 +173,8 @@ impl Tx {
     /// Ends the sessions of all users of an organisation and returns how many there were.
     pub async fn delete_org_sessions(&mut self, org: OrgId) -> StoreResult<u64> {
         const SQL: &str = "DELETE FROM sessions WHERE user_id IN (SELECT id FROM users WHERE org_id = $1)";
-        self.take_turn(Turn::Upkeep).await?;
-        self.1 = Touched::Catalog;
+        self.take_lock(AdvisoryLock::Upkeep).await?;
+        self.changes_catalog = true;
         Ok(on_db!(self, |conn| {
             sqlx::query(SQL).bind(org.0).execute(conn).await.map(|done| done.rows_affected())
         })?)
@@ -183,14 +183,14 @@ impl Tx {
     /// Deletes the sessions that ended at or before `now` and returns how many.
     pub async fn purge_sessions(&mut self, now: Timestamp) -> StoreResult<u64> {
         const SQL: &str = "DELETE FROM sessions WHERE expires_at <= $1";
-        self.take_turn(Turn::Upkeep).await?;
+        self.take_lock(AdvisoryLock::Upkeep).await?;
         Ok(on_db!(self, |conn| {
             sqlx::query(SQL).bind(now.0).execute(conn).await.map(|done| done.rows_affected())
         })?)
     }
 
     /// Returns all sessions that are good at `now`: current ([`Session::is_current`]), user and organisation enabled.
-    pub async fn live_sessions(&mut self, now: Timestamp) -> StoreResult<Readable<(Session, User)>> {
+    pub async fn live_sessions(&mut self, now: Timestamp) -> StoreResult<Decoded<(Session, User)>> {
         const SQL: &str = select!(
             "s.expires_at > $1 AND s.created_at <= $2 AND u.enabled AND o.enabled ORDER BY s.id_hash"
         );
@@ -199,6 +199,6 @@ impl Tx {
             on_db!(self, |conn| sqlx::query_as(SQL).bind(now.0).bind(latest.0).fetch_all(conn).await)?;
         let pair =
             |row: Joined| <(Session, User, bool)>::try_from(row).map(|(session, user, _)| (session, user));
-        Readable::of(rows, pair)
+        Decoded::of(rows, pair)
     }
 }

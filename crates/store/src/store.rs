@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use gantry_domain::words;
 use sqlx::{
     Connection, Executor, PgConnection, PgPool, SqlitePool,
     postgres::{PgConnectOptions, PgPoolOptions},
@@ -17,9 +18,9 @@ use sqlx::{
 
 use crate::{
     Seal, StoreError, StoreResult, Tx,
-    held::{self, Held},
     migrate::apply,
-    tx::{Inner, Touched},
+    pg_transaction::{self, PgTransaction},
+    tx::Db,
 };
 
 /// Longest time that a statement on SQLite waits for a lock of another process (a backup, say).
@@ -70,24 +71,22 @@ const PING: &str = "SELECT 1";
 /// Size of the statement cache. It is more than the number of SQL texts in this crate.
 const STATEMENTS: usize = 256;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DatabaseKind {
-    Sqlite,
-    Postgres,
-}
-
-impl DatabaseKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Sqlite => "sqlite",
-            Self::Postgres => "postgres",
-        }
+words! {
+    /// Which database a store is on.
+    pub enum DatabaseKind {
+        /// A file, and one gateway.
+        Sqlite = "sqlite",
+        /// A server, and any number of gateways.
+        Postgres = "postgres",
     }
 }
 
 /// An open database whose schema is that of this program. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Store(Pools, Arc<Seal>);
+pub struct Store {
+    pools: Pools,
+    seal: Arc<Seal>,
+}
 
 #[derive(Debug, Clone)]
 pub(crate) enum Pools {
@@ -103,14 +102,15 @@ impl Store {
     /// [`StoreError::Address`] for anything else, [`StoreError::Schema`] for a database of a newer program or one
     /// whose schema was changed by hand, [`StoreError::Database`] if it can't be reached.
     pub async fn open(url: &str) -> StoreResult<Self> {
-        let store = if let Some(path) = url.strip_prefix("sqlite://") {
-            Self(open_sqlite(path).await?, Arc::default())
+        let pools = if let Some(path) = url.strip_prefix("sqlite://") {
+            open_sqlite(path).await?
         } else if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            Self(open_postgres(url).await?, Arc::default())
+            open_postgres(url).await?
         } else {
             let text = "it must begin with `sqlite://` or `postgres://`";
             return Err(StoreError::Address(text.to_owned()));
         };
+        let store = Self { pools, seal: Arc::default() };
         store.roll_up_old_usage().await?;
         Ok(store)
     }
@@ -119,11 +119,11 @@ impl Store {
     /// encrypted ones can't be read.
     #[must_use]
     pub fn with_seal(self, seal: Seal) -> Self {
-        Self(self.0, Arc::new(seal))
+        Self { seal: Arc::new(seal), ..self }
     }
 
     pub(crate) fn pools(&self) -> &Pools {
-        &self.0
+        &self.pools
     }
 
     /// Opens an existing database that has the schema of this program, for reading. Refuses any other one, and makes
@@ -132,14 +132,14 @@ impl Store {
     /// # Errors
     /// Those of [`Self::open`]; [`StoreError::Schema`] also for a database of an older program.
     pub async fn open_to_read(url: &str) -> StoreResult<Self> {
-        let look = crate::look(url).await?;
-        if look.version != Some(look.newest) {
-            let why = match look.version {
+        let found = crate::inspect(url).await?;
+        if found.version != Some(found.newest) {
+            let why = match found.version {
                 None => "it has no tables of Gantry".to_owned(),
                 Some(version) => format!(
                     "it is of version {version}, and this program reads version {} only: {}",
-                    look.newest,
-                    if version < look.newest {
+                    found.newest,
+                    if version < found.newest {
                         "start the gateway once, which brings it up to date, or use the program that wrote it"
                     } else {
                         "use the program that wrote it"
@@ -160,11 +160,11 @@ impl Store {
             let pool = pool.connect_lazy_with(options);
             Pools::Postgres { pool: pool.clone(), quick: pool }
         };
-        Ok(Self(pools, Arc::default()))
+        Ok(Self { pools, seal: Arc::default() })
     }
 
     pub fn kind(&self) -> DatabaseKind {
-        match &self.0 {
+        match &self.pools {
             Pools::Sqlite { .. } => DatabaseKind::Sqlite,
             Pools::Postgres { .. } => DatabaseKind::Postgres,
         }
@@ -172,35 +172,37 @@ impl Store {
 
     /// Begins a transaction that may write. On SQLite there is one at a time; the others wait for up to 30 s.
     pub async fn write(&self) -> StoreResult<Tx> {
-        let inner = match &self.0 {
+        let db = match &self.pools {
             // A deferred transaction that turns into a writer fails at once if another one wrote meanwhile.
-            Pools::Sqlite { writer, .. } => Inner::Sqlite(writer.begin_with("BEGIN IMMEDIATE").await?),
-            Pools::Postgres { pool, .. } => Inner::Postgres(Held::open(pool, None, UNIT_OF_WORK).await?),
+            Pools::Sqlite { writer, .. } => Db::Sqlite(writer.begin_with("BEGIN IMMEDIATE").await?),
+            Pools::Postgres { pool, .. } => {
+                Db::Postgres(PgTransaction::open(pool, None, UNIT_OF_WORK).await?)
+            }
         };
-        Ok(Tx(inner, Touched::default(), None, Arc::clone(&self.1)))
+        Ok(Tx::new(db, Arc::clone(&self.seal)))
     }
 
     /// Begins a transaction that can't write: on both databases a writing statement in it is an error. Never waits for
     /// writers. All its statements see the database as it was at the first one.
     pub async fn read(&self) -> StoreResult<Tx> {
-        match &self.0 {
-            Pools::Sqlite { readers, .. } => begin_sqlite(readers, &self.1).await,
-            Pools::Postgres { pool, .. } => begin_postgres(pool, UNIT_OF_WORK, &self.1).await,
+        match &self.pools {
+            Pools::Sqlite { readers, .. } => begin_sqlite(readers, &self.seal).await,
+            Pools::Postgres { pool, .. } => begin_postgres(pool, UNIT_OF_WORK, &self.seal).await,
         }
     }
 
     /// Begins a reading transaction like [`Self::read`], but on connections that no long query uses. For reads that
     /// must never wait, such as whether a key was revoked or a session ended.
     pub async fn read_quick(&self) -> StoreResult<Tx> {
-        match &self.0 {
-            Pools::Sqlite { quick, .. } => begin_sqlite(quick, &self.1).await,
-            Pools::Postgres { quick, .. } => begin_postgres(quick, QUICK_WORK, &self.1).await,
+        match &self.pools {
+            Pools::Sqlite { quick, .. } => begin_sqlite(quick, &self.seal).await,
+            Pools::Postgres { quick, .. } => begin_postgres(quick, QUICK_WORK, &self.seal).await,
         }
     }
 
     /// Checks that the database answers a query, on a connection of [`Self::read_quick`].
     pub async fn ping(&self) -> StoreResult<()> {
-        match &self.0 {
+        match &self.pools {
             Pools::Sqlite { quick, .. } => sqlx::query(PING).execute(quick).await.map(drop)?,
             Pools::Postgres { quick, .. } => ping_postgres(quick).await?,
         }
@@ -210,7 +212,7 @@ impl Store {
     /// Checks the connections of [`Self::read`] in the same way: all of them may be busy, or dead. On SQLite they are
     /// in this process, and always there.
     pub async fn ping_slow(&self) -> StoreResult<()> {
-        match &self.0 {
+        match &self.pools {
             Pools::Sqlite { .. } => Ok(()),
             Pools::Postgres { pool, .. } => ping_postgres(pool).await,
         }
@@ -219,7 +221,7 @@ impl Store {
     /// Waits for running transactions and closes all connections. On SQLite this also writes the log back into the
     /// file.
     pub async fn close(&self) {
-        match &self.0 {
+        match &self.pools {
             Pools::Sqlite { writer, readers, quick } => {
                 // The writer goes last: the last connection of all removes the write-ahead log.
                 quick.close().await;
@@ -245,13 +247,13 @@ pub async fn in_time<T>(work: impl Future<Output = StoreResult<T>>) -> StoreResu
 }
 
 async fn begin_sqlite(pool: &SqlitePool, seal: &Arc<Seal>) -> StoreResult<Tx> {
-    Ok(Tx(Inner::Sqlite(pool.begin().await?), Touched::default(), None, Arc::clone(seal)))
+    Ok(Tx::new(Db::Sqlite(pool.begin().await?), Arc::clone(seal)))
 }
 
 async fn begin_postgres(pool: &PgPool, limit: Duration, seal: &Arc<Seal>) -> StoreResult<Tx> {
     const SQL: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
-    let inner = Inner::Postgres(Held::open(pool, Some(SQL), limit).await?);
-    Ok(Tx(inner, Touched::default(), None, Arc::clone(seal)))
+    let db = Db::Postgres(PgTransaction::open(pool, Some(SQL), limit).await?);
+    Ok(Tx::new(db, Arc::clone(seal)))
 }
 
 /// Checks that Postgres answers. Taking a connection is enough: the pool tests it before it hands it out, with a limit.
@@ -373,7 +375,9 @@ async fn open_postgres(url: &str) -> StoreResult<Pools> {
             .after_release(|conn, _| {
                 Box::pin(async move {
                     let late = |_| sqlx::Error::PoolTimedOut;
-                    tokio::time::timeout(POSTGRES_ACQUIRE, held::undo(conn)).await.map_err(late)??;
+                    tokio::time::timeout(POSTGRES_ACQUIRE, pg_transaction::undo(conn))
+                        .await
+                        .map_err(late)??;
                     Ok(true)
                 })
             })

@@ -14,7 +14,7 @@ use sqlx::{ConnectOptions, Connection, PgConnection, postgres::PgConnectOptions}
 use crate::{
     Store, StoreResult, Tx,
     store::Pools,
-    tx::{Inner, Touched, on_db, row},
+    tx::{Db, on_db, row},
 };
 
 /// Longest wait to connect for the lock, and for each answer.
@@ -76,7 +76,7 @@ impl Tx {
         const SQL: &str = "UPDATE supervisor SET epoch = epoch + 1, gateway = $1, name = $2, runtime = $3, \
                            machine = $4, since = $5 WHERE id = 1 RETURNING epoch";
         // This counts as a change because `fence` needs that, and so that the other gateways look soon.
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         Ok(on_db!(self, |conn| {
             let query = sqlx::query_scalar(SQL).bind(&who.gateway).bind(&who.name).bind(&who.runtime);
             query.bind(&who.machine).bind(now.0).fetch_one(conn).await
@@ -87,7 +87,7 @@ impl Tx {
     pub async fn release_supervisor(&mut self) -> StoreResult<()> {
         const SQL: &str = "UPDATE supervisor SET epoch = epoch + 1, gateway = NULL, name = NULL, runtime = NULL, \
                            machine = NULL, since = NULL WHERE id = 1";
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         on_db!(self, |conn| sqlx::query(SQL).execute(conn).await.map(drop))?;
         Ok(())
     }
@@ -98,9 +98,9 @@ impl Tx {
                            AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
                            AND classid = 1196314707 AND objsubid = 2 \
                            AND CAST(objid AS BIGINT) = (CAST(hashtext(current_schema()) AS BIGINT) & 4294967295))";
-        match &self.0 {
-            Inner::Sqlite(_) => Ok(false),
-            Inner::Postgres(_) => Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).fetch_one(conn).await)?),
+        match &self.db {
+            Db::Sqlite(_) => Ok(false),
+            Db::Postgres(_) => Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).fetch_one(conn).await)?),
         }
     }
 
@@ -110,7 +110,7 @@ impl Tx {
     /// Both a fenced transaction and one that begins a new epoch lock the row that counts changes before they end, and
     /// the epoch is read after that. So either the fenced transaction ends first, or it sees the new epoch and fails.
     pub fn fence(&mut self, epoch: i64) {
-        self.2 = Some(epoch);
+        self.epoch = Some(epoch);
     }
 
     pub(crate) async fn is_epoch(&mut self, epoch: i64) -> StoreResult<bool> {

@@ -7,9 +7,9 @@ use gantry_domain::{
 };
 
 use crate::{
-    Readable, StoreError, StoreResult, Tx,
+    Decoded, StoreError, StoreResult, Tx,
     sessions::OrgEnabled,
-    tx::{Both, Turn, on_db, row},
+    tx::{AdvisoryLock, Both, on_db, row},
     users::{UserRow, joined_user},
 };
 
@@ -160,7 +160,7 @@ impl Tx {
             let query = sqlx::query_as(SQL).bind(id).bind(org).bind(user);
             query.bind(limit).bind(offset).fetch_all(conn).await
         })?;
-        Ok((Readable::of(rows, TokenHolder::try_from)?.shown(), total))
+        Ok((Decoded::of(rows, TokenHolder::try_from)?.shown(), total))
     }
 
     /// Returns how many tokens of a user have not expired at `now`.
@@ -180,7 +180,7 @@ impl Tx {
     /// Deletes all tokens of a user and returns how many there were.
     pub async fn delete_user_tokens(&mut self, user: UserId) -> StoreResult<u64> {
         const SQL: &str = "DELETE FROM account_tokens WHERE user_id = $1";
-        self.take_turn(Turn::Upkeep).await?;
+        self.take_lock(AdvisoryLock::Upkeep).await?;
         Ok(on_db!(self, |conn| {
             sqlx::query(SQL).bind(user.0).execute(conn).await.map(|done| done.rows_affected())
         })?)
@@ -190,7 +190,7 @@ impl Tx {
     pub async fn delete_org_tokens(&mut self, org: OrgId) -> StoreResult<u64> {
         const SQL: &str =
             "DELETE FROM account_tokens WHERE user_id IN (SELECT id FROM users WHERE org_id = $1)";
-        self.take_turn(Turn::Upkeep).await?;
+        self.take_lock(AdvisoryLock::Upkeep).await?;
         Ok(on_db!(self, |conn| {
             sqlx::query(SQL).bind(org.0).execute(conn).await.map(|done| done.rows_affected())
         })?)
@@ -199,7 +199,7 @@ impl Tx {
     /// Deletes the tokens that expired at or before `end` and returns how many.
     pub async fn purge_tokens(&mut self, end: Timestamp) -> StoreResult<u64> {
         const SQL: &str = "DELETE FROM account_tokens WHERE expires_at <= $1";
-        self.take_turn(Turn::Upkeep).await?;
+        self.take_lock(AdvisoryLock::Upkeep).await?;
         Ok(on_db!(self, |conn| {
             sqlx::query(SQL).bind(end.0).execute(conn).await.map(|done| done.rows_affected())
         })?)
@@ -209,7 +209,7 @@ impl Tx {
     pub async fn touch_tokens(&mut self, uses: &[(TokenId, Timestamp)]) -> StoreResult<()> {
         const SQL: &str = "UPDATE account_tokens SET last_used_at = $2 \
                            WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)";
-        self.take_turn(Turn::Upkeep).await?;
+        self.take_lock(AdvisoryLock::Upkeep).await?;
         for (id, at) in uses {
             on_db!(self, |conn| sqlx::query(SQL).bind(id.0).bind(at.0).execute(conn).await.map(drop))?;
         }

@@ -5,78 +5,85 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{Stream, TryStreamExt};
 use sqlx::{FromRow, Row, Sqlite, Transaction};
 
-use crate::{Seal, StoreError, StoreResult, held::Held};
+use crate::{Seal, StoreError, StoreResult, pg_transaction::PgTransaction};
 
 /// One unit of work. Dropping it without [`Tx::commit`] rolls back. Its methods are in the files of their nouns.
 ///
 /// "Not found" is never an error: the methods return `None` or `false`. After an error, drop the transaction.
 ///
-/// Locks are taken in this order, so that two transactions never wait for each other: a [`Turn`], then
+/// Locks are taken in this order, so that two transactions never wait for each other: an [`AdvisoryLock`], then
 /// [`Tx::lock_model`], then the rows that are written, then the head of the audit log ([`Tx::audit`], the last thing a
 /// transaction does itself), and at last the row that counts changes, which [`Tx::commit`] takes.
-///
-/// The last two fields are the epoch of [`Tx::fence`], and the keys of secrets.
-pub struct Tx(pub(crate) Inner, pub(crate) Touched, pub(crate) Option<i64>, pub(crate) Arc<Seal>);
-
-/// Whether the transaction changed something that gateways keep in memory; see [`Tx::changes`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Touched {
-    #[default]
-    Nothing,
-    Catalog,
+pub struct Tx {
+    pub(crate) db: Db,
+    /// Whether the transaction changed something that gateways keep in memory; see [`Tx::change_counter`].
+    pub(crate) changes_catalog: bool,
+    /// The epoch of [`Tx::fence`].
+    pub(crate) epoch: Option<i64>,
+    /// The keys that encrypt secrets.
+    pub(crate) seal: Arc<Seal>,
 }
 
-/// Work that only one transaction at a time may do, over all gateways that share a Postgres; see [`Tx::take_turn`].
+/// Work that only one transaction at a time may do, over all gateways that share a Postgres; see [`Tx::take_lock`].
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Turn {
+pub(crate) enum AdvisoryLock {
     /// Reads rows, decides, and then writes: [`Tx::exclusive`].
     Decision = 1_196_314_706,
     /// Changes or deletes many rows that another transaction may change at the same time. Postgres locks such rows in
-    /// any order, so two of these transactions could wait for each other. Taken after the turn of a decision, and
+    /// any order, so two of these transactions could wait for each other. Taken after the lock of a decision, and
     /// before any rows.
     Upkeep = 1_196_314_708,
 }
 
-pub(crate) enum Inner {
+/// The open transaction of one of the two drivers.
+pub(crate) enum Db {
     Sqlite(Transaction<'static, Sqlite>),
-    Postgres(Held),
+    Postgres(PgTransaction),
 }
 
 impl Tx {
+    pub(crate) fn new(db: Db, seal: Arc<Seal>) -> Self {
+        Self { db, changes_catalog: false, epoch: None, seal }
+    }
+
+    /// Makes what the transaction did visible to others, and durable.
+    ///
+    /// # Errors
+    /// [`StoreError::Overtaken`] if another gateway supervises by now ([`Tx::fence`]); then nothing was changed.
     pub async fn commit(mut self) -> StoreResult<()> {
-        if self.1 == Touched::Catalog || self.2.is_some() {
+        if self.changes_catalog || self.epoch.is_some() {
             self.count_change().await?;
         }
-        if let Some(epoch) = self.2
+        if let Some(epoch) = self.epoch
             && !self.is_epoch(epoch).await?
         {
             self.rollback().await?;
             return Err(StoreError::Overtaken);
         }
-        match self.0 {
-            Inner::Sqlite(tx) => tx.commit().await?,
-            Inner::Postgres(mut held) => held.commit().await?,
+        match self.db {
+            Db::Sqlite(tx) => tx.commit().await?,
+            Db::Postgres(mut tx) => tx.commit().await?,
         }
         Ok(())
     }
 
-    /// Waits for the turn, which lasts until the transaction ends.
-    pub(crate) async fn take_turn(&mut self, turn: Turn) -> StoreResult<()> {
+    /// Waits for the lock and holds it until the transaction ends.
+    pub(crate) async fn take_lock(&mut self, lock: AdvisoryLock) -> StoreResult<()> {
         // The numbers are arbitrary (the one between them is the supervisor's); the schema keeps gateways that share a
         // database apart.
         const SQL: &str = "SELECT pg_advisory_xact_lock($1, hashtext(current_schema()))";
         // On SQLite there is one writer anyway.
-        if let Inner::Postgres(_) = &self.0 {
-            on_db!(self, |conn| sqlx::query(SQL).bind(turn as i32).execute(conn).await.map(drop))?;
+        if let Db::Postgres(_) = &self.db {
+            on_db!(self, |conn| sqlx::query(SQL).bind(lock as i32).execute(conn).await.map(drop))?;
         }
         Ok(())
     }
 
     /// Rolls back and waits until that is done. A plain drop leaves the rollback to the next user of the connection.
     pub async fn rollback(self) -> StoreResult<()> {
-        match self.0 {
-            Inner::Sqlite(tx) => tx.rollback().await?,
-            Inner::Postgres(mut held) => held.rollback().await?,
+        match self.db {
+            Db::Sqlite(tx) => tx.rollback().await?,
+            Db::Postgres(mut tx) => tx.rollback().await?,
         }
         Ok(())
     }
@@ -84,49 +91,69 @@ impl Tx {
 
 /// Runs `$body` on whichever database is open. It is compiled once for each driver; the SQL must be valid in both.
 ///
-/// The wait for Postgres ends after [`Held::limit`]: its connection may be dead without having been closed. A `$body`
-/// that reads rows one by one, with [`next`], may take longer ([`Held::take_long`]) if it takes `$patience` too and
-/// passes it to [`next`].
+/// The wait for Postgres ends after [`PgTransaction::limit`]: its connection may be dead without having been closed. A
+/// `$body` that reads rows one by one, with [`next`], may take longer ([`PgTransaction::take_long`]) if it takes
+/// `$patience` too and passes it to [`next`].
+///
+/// Each statement has a span of level `debug`, `statement`, whose field `method` is the method that contains it.
 macro_rules! on_db {
-    ($tx:expr, |$conn:ident| $body:expr) => {
-        match &mut $tx.0 {
-            $crate::tx::Inner::Sqlite(tx) => {
+    ($tx:expr, |$conn:ident| $body:expr) => {{
+        let span = $crate::tx::statement_span!();
+        match &mut $tx.db {
+            $crate::tx::Db::Sqlite(tx) => {
                 let $conn = &mut **tx;
-                $body
+                tracing::Instrument::instrument(async { $body }, span).await
             }
-            $crate::tx::Inner::Postgres(held) => {
-                let limit = held.asked();
-                let $conn = &mut *held.conn;
-                match tokio::time::timeout(limit, async { $body }).await {
+            $crate::tx::Db::Postgres(tx) => {
+                let limit = tx.asked();
+                let $conn = &mut *tx.conn;
+                let body = tracing::Instrument::instrument(async { $body }, span);
+                match tokio::time::timeout(limit, body).await {
                     Ok(done) => {
-                        held.answered();
+                        tx.answered();
                         done
                     }
                     Err(_) => Err(sqlx::Error::PoolTimedOut.into()),
                 }
             }
         }
-    };
-    ($tx:expr, |$conn:ident, $patience:ident| $body:expr) => {
-        match &mut $tx.0 {
-            $crate::tx::Inner::Sqlite(tx) => {
+    }};
+    ($tx:expr, |$conn:ident, $patience:ident| $body:expr) => {{
+        let span = $crate::tx::statement_span!();
+        match &mut $tx.db {
+            $crate::tx::Db::Sqlite(tx) => {
                 let ($conn, $patience) = (&mut **tx, None);
-                $body
+                tracing::Instrument::instrument(async { $body }, span).await
             }
-            $crate::tx::Inner::Postgres(held) => {
-                held.take_long().await?;
-                let $patience = Some(held.asked());
-                let $conn = &mut *held.conn;
-                let done = async { $body }.await;
+            $crate::tx::Db::Postgres(tx) => {
+                tx.take_long().await?;
+                let $patience = Some(tx.asked());
+                let $conn = &mut *tx.conn;
+                let done = tracing::Instrument::instrument(async { $body }, span).await;
                 if done.is_ok() {
-                    held.answered();
+                    tx.answered();
                 }
                 done
             }
         }
-    };
+    }};
 }
 pub(crate) use on_db;
+
+/// Makes the span of a statement; see [`on_db`]. While level `debug` is off, this compares a number and nothing else.
+macro_rules! statement_span {
+    () => {{
+        fn here() {}
+        tracing::debug_span!("statement", method = $crate::tx::method_of(std::any::type_name_of_val(&here)))
+    }};
+}
+pub(crate) use statement_span;
+
+/// Returns the method in which a function is declared, from the path of that function:
+/// `gantry_store::users::<impl gantry_store::tx::Tx>::user::{{closure}}::here` is in `user`.
+pub(crate) fn method_of(path: &str) -> &str {
+    path.rsplit("::").skip(1).find(|it| *it != "{{closure}}").unwrap_or(path)
+}
 
 /// Returns the next row; see [`on_db`].
 pub(crate) async fn next<R>(
@@ -165,5 +192,17 @@ pub(crate) struct Both<A, B>(pub(crate) A, pub(crate) B);
 impl<'r, R: Row, A: FromRow<'r, R>, B: FromRow<'r, R>> FromRow<'r, R> for Both<A, B> {
     fn from_row(row: &'r R) -> Result<Self, sqlx::Error> {
         Ok(Self(A::from_row(row)?, B::from_row(row)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::method_of;
+
+    #[tokio::test]
+    async fn a_statement_is_named_after_its_method() {
+        fn here() {}
+        let nested = async { std::any::type_name_of_val(&here) }.await;
+        assert_eq!(method_of(nested), "a_statement_is_named_after_its_method");
     }
 }

@@ -3,10 +3,11 @@
 use gantry_domain::{OrgId, Role, Timestamp, UserId, identity::User, limit::Limits, name};
 
 use crate::{
-    Constraint, Order, Readable, Sort, StoreError, StoreResult, Tx,
-    limits::{LimitsRow, bind_limits},
+    Decoded, Order, Sort, StoreError, StoreResult, Tx,
+    limits::{LimitsRow, bind_limits, set_limits},
+    names::NamedTable,
     page::{clean, containing, fold},
-    tx::{Both, Touched, Turn, on_db, row},
+    tx::{AdvisoryLock, Both, on_db, row},
 };
 
 /// A user to be made.
@@ -175,7 +176,7 @@ impl Tx {
              VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING ",
             columns!()
         );
-        self.is_free(&user.username, None).await?;
+        self.check_spelling(NamedTable::Users, &user.username, None).await?;
         let row: UserRow = on_db!(self, |conn| {
             sqlx::query_as(SQL)
                 .bind(user.org_id.0)
@@ -227,18 +228,6 @@ impl Tx {
         row.map(User::try_from).transpose()
     }
 
-    /// Checks what the unique index on names can't: whether a user other than `own` has this name in the form of older
-    /// versions, in which accents could be written in two ways.
-    async fn is_free(&mut self, username: &str, own: Option<UserId>) -> StoreResult<()> {
-        const SQL: &str = "SELECT EXISTS (SELECT 1 FROM users WHERE username_lower IN ($1, $2) AND id <> $3)";
-        let [written, apart] = name::older_folded(&clean(username));
-        let own = own.map_or(0, |it| it.0);
-        let taken: bool = on_db!(self, |conn| {
-            sqlx::query_scalar(SQL).bind(written).bind(apart).bind(own).fetch_one(conn).await
-        })?;
-        if taken { Err(StoreError::Conflict(Constraint::Username)) } else { Ok(()) }
-    }
-
     /// Returns how many users an organisation has.
     pub async fn org_user_count(&mut self, org: OrgId) -> StoreResult<i64> {
         const SQL: &str = "SELECT COUNT(*) FROM users WHERE org_id = $1";
@@ -246,7 +235,7 @@ impl Tx {
     }
 
     /// Returns one page of users with the names of their organisations, and how many there are on all pages. Leaves out
-    /// users that can't be read ([`Readable::shown`]).
+    /// users that can't be read ([`Decoded::shown`]).
     pub async fn users(
         &mut self,
         filter: &UserFilter,
@@ -265,7 +254,7 @@ impl Tx {
             query.bind(limit).bind(offset).fetch_all(conn).await
         })?;
         let read = |Both(user, org): Both<UserRow, OrgName>| Ok((user.try_into()?, org.org_name));
-        Ok((Readable::of(rows, read)?.shown(), total))
+        Ok((Decoded::of(rows, read)?.shown(), total))
     }
 
     /// # Errors
@@ -276,21 +265,16 @@ impl Tx {
             "UPDATE users SET username = COALESCE($2, username), \
              username_lower = COALESCE($3, username_lower), password_hash = COALESCE($4, password_hash), \
              role = COALESCE($5, role), enabled = COALESCE($6, enabled), org_id = COALESCE($7, org_id), \
-             models = CASE WHEN $8 THEN $9 ELSE models END, \
-             rpm_limit = CASE WHEN $10 THEN $11 ELSE rpm_limit END, \
-             tpm_limit = CASE WHEN $10 THEN $12 ELSE tpm_limit END, \
-             max_concurrency = CASE WHEN $10 THEN $13 ELSE max_concurrency END, \
-             max_streams = CASE WHEN $10 THEN $14 ELSE max_streams END, \
-             budget_tokens_day = CASE WHEN $10 THEN $15 ELSE budget_tokens_day END, \
-             budget_tokens_month = CASE WHEN $10 THEN $16 ELSE budget_tokens_month END \
-             WHERE id = $1 RETURNING ",
+             models = CASE WHEN $8 THEN $9 ELSE models END, ",
+            set_limits!("$10": "$11", "$12", "$13", "$14", "$15", "$16"),
+            " WHERE id = $1 RETURNING ",
             columns!()
         );
         if change.org_id.is_some() {
             // The user's keys move along.
-            self.take_turn(Turn::Upkeep).await?;
+            self.take_lock(AdvisoryLock::Upkeep).await?;
         }
-        self.1 = Touched::Catalog;
+        self.changes_catalog = true;
         let models =
             change.models.as_ref().map(|it| it.as_deref().map(|it| serde_json::Value::from(it).to_string()));
         let limits = change.limits.unwrap_or_default();
@@ -309,7 +293,7 @@ impl Tx {
             bind_limits!(query, &limits).fetch_optional(conn).await
         })?;
         if let (Some(_), Some(username)) = (&row, &change.username) {
-            self.is_free(username, Some(id)).await?;
+            self.check_spelling(NamedTable::Users, username, Some(id.0)).await?;
         }
         row.map(User::try_from).transpose()
     }
@@ -318,8 +302,8 @@ impl Tx {
     pub async fn delete_user(&mut self, id: UserId) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM users WHERE id = $1";
         // The delete also removes keys and sessions, in an order that the database chooses.
-        self.take_turn(Turn::Upkeep).await?;
-        self.1 = Touched::Catalog;
+        self.take_lock(AdvisoryLock::Upkeep).await?;
+        self.changes_catalog = true;
         let rows = on_db!(self, |conn| {
             sqlx::query(SQL).bind(id.0).execute(conn).await.map(|done| done.rows_affected())
         })?;
@@ -359,7 +343,7 @@ impl Tx {
     /// that read rows, decide, and then write (is there an owner left, what were the settings before). Call it before
     /// reading. It is the first lock of all; see [`Tx`] for the order.
     pub async fn exclusive(&mut self) -> StoreResult<()> {
-        self.take_turn(Turn::Decision).await
+        self.take_lock(AdvisoryLock::Decision).await
     }
 
     /// Locks the user's row until the transaction ends. Transactions that count things of a user and then add to them

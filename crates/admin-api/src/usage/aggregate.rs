@@ -103,6 +103,6 @@ pub(crate) async fn groups(
     let all = whose.org.is_none();
     let _place = app.long_reads.begin(whose.asks).await?;
     let mut tx = app.store.read().await?;
-    let (groups, total) = tx.usage_groups(&filter, by, sort, (page.limit, page.offset), whose.org).await?;
+    let (groups, total) = tx.usage_groups(&filter, by, sort, page.limit, page.offset, whose.org).await?;
     Ok(Listed(groups.into_iter().map(|it| GroupView::new(by, it, all)).collect(), total))
 }

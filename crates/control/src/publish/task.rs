@@ -57,7 +57,7 @@ async fn follow_others(control: &Control) {
 }
 
 async fn changes(control: &Control) -> StoreResult<i64> {
-    in_time(async { control.store.read_quick().await?.changes().await }).await
+    in_time(async { control.store.read_quick().await?.change_counter().await }).await
 }
 
 /// Publishes on request, when something has changed, and from time to time in any case.

@@ -22,7 +22,7 @@ use std::{
 use futures_util::{StreamExt, stream::BoxStream};
 use gantry_domain::{ModelId, model::Model};
 use gantry_runtime::{Found, RuntimeResult};
-use gantry_store::{Readable, StoreError, StoreResult, in_time};
+use gantry_store::{Decoded, StoreError, StoreResult, in_time};
 use tokio::{
     sync::{Notify, mpsc},
     task::{self, JoinSet},
@@ -188,7 +188,7 @@ impl Crew {
         }
     }
 
-    async fn records(&self) -> StoreResult<Readable<(Model, bool)>> {
+    async fn records(&self) -> StoreResult<Decoded<(Model, bool)>> {
         in_time(async { self.control.store.read().await?.models_for_reconcile().await }).await
     }
 
@@ -205,7 +205,7 @@ impl Crew {
 
     /// Wakes the model's worker; a model without one is looked up first, since events may speak of deleted ones.
     async fn look_at(&mut self, id: ModelId) {
-        let known = |records: Readable<(Model, bool)>| records.rows.iter().any(|(model, _)| model.id == id);
+        let known = |records: Decoded<(Model, bool)>| records.rows.iter().any(|(model, _)| model.id == id);
         if self.workers.contains_key(&id) || self.records().await.is_ok_and(known) {
             self.wake(id, None);
         }

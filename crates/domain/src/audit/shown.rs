@@ -1,26 +1,6 @@
 //! How rows are written and read again in API answers and exported files: one JSON object each. The data that the hash
 //! covers passes through unchanged.
 
-/// Formats a hash for people: lower-case hexadecimal.
-pub fn hex(hash: &[u8; 32]) -> String {
-    hash.iter().fold(String::with_capacity(64), |mut text, byte| {
-        use std::fmt::Write;
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-/// Reads what [`hex`] wrote.
-pub fn unhex(text: &str) -> Option<[u8; 32]> {
-    let digits = text.as_bytes();
-    let digit = |at: usize| char::from(*digits.get(at)?).to_digit(16);
-    let mut hash = [0; 32];
-    for (at, byte) in hash.iter_mut().enumerate() {
-        *byte = u8::try_from(digit(2 * at)? * 16 + digit(2 * at + 1)?).ok()?;
-    }
-    (digits.len() == 64).then_some(hash)
-}
-
 // serde demands functions that take the field by reference.
 
 /// Timestamps as RFC 3339 text.
@@ -44,7 +24,7 @@ pub(super) mod time {
 pub(super) mod hash {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    use super::{hex, unhex};
+    use crate::hex::{hex, unhex};
 
     pub(crate) fn serialize<S: Serializer>(hash: &[u8; 32], to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&hex(hash))
@@ -70,19 +50,5 @@ pub(super) mod json {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
         let raw = Option::<Box<RawValue>>::deserialize(from)?;
         Ok(raw.map(|it| it.get().to_owned()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hash_reads_as_it_was_written() {
-        let hash = std::array::from_fn(|at| at as u8 * 7);
-        assert_eq!(unhex(&hex(&hash)), Some(hash));
-        for bad in ["", "0", "zz", &"0".repeat(63), &"0".repeat(65), &"g".repeat(64)] {
-            assert_eq!(unhex(bad), None, "{bad}");
-        }
     }
 }

@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     ModelId,
+    hex::hex,
     model::{
         EngineKind, Model,
         fields::{self, Default, Emit, Field, Own, Version},
@@ -210,15 +211,6 @@ pub fn key_fingerprint(key: &SecretString) -> String {
     hash.update(b"gantry internal key fingerprint\0");
     hash.update(key.expose_secret());
     hex(&hash.finalize()[..8])
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a String can't fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Builds the command and environment of a model's container.

@@ -5,12 +5,15 @@ pub mod gcra;
 pub mod period;
 mod standing;
 
-use serde::{Deserialize, Serialize, ser::SerializeMap};
+use serde::{Serialize, ser::SerializeMap};
 use serde_json::Value;
 
 pub use standing::{Standing, Used};
 
-use crate::schema::{self, Components, Member, Members, Shape};
+use crate::{
+    schema::{self, Components, Member, Members, Shape},
+    words,
+};
 
 /// Largest rate or number of concurrent requests that can be set.
 pub const MAX_RATE: i64 = 1_000_000_000;
@@ -111,28 +114,15 @@ impl Limits {
     }
 }
 
-/// Whether a limit that is reached refuses requests.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LimitMode {
-    #[default]
-    Enforce,
-    /// Requests that would be refused are counted and served.
-    Shadow,
-}
-
-impl LimitMode {
-    pub const ALL: [Self; 2] = [Self::Enforce, Self::Shadow];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Enforce => "enforce",
-            Self::Shadow => "shadow",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == text)
+words! {
+    /// Whether a limit that is reached refuses requests.
+    #[derive(Default)]
+    pub enum LimitMode {
+        /// Requests beyond a limit are refused.
+        #[default]
+        Enforce = "enforce",
+        /// Requests that would be refused are counted and served.
+        Shadow = "shadow",
     }
 }
 

@@ -6,25 +6,19 @@ use jiff::{
     tz::Offset,
 };
 
-use crate::Timestamp;
+use crate::{Timestamp, words};
 
-/// The period that a budget covers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Period {
-    Day,
-    Month,
+words! {
+    /// The period that a budget covers.
+    pub enum Period {
+        /// A calendar day in UTC.
+        Day = "day",
+        /// A calendar month in UTC.
+        Month = "month",
+    }
 }
 
 impl Period {
-    pub const ALL: [Self; 2] = [Self::Day, Self::Month];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Day => "day",
-            Self::Month => "month",
-        }
-    }
-
     /// Returns a number that tells the period of `at` from neighbouring ones. Later periods have larger numbers, modulo
     /// 2^16.
     pub fn tag(self, at: Timestamp) -> u16 {

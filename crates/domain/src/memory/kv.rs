@@ -1,40 +1,35 @@
 //! The memory of cached keys and values.
 
 use super::{Layer, ModelFacts, pad, product, sum};
+use crate::words;
 
-/// Element types of llama.cpp's cache (`-ctk`, `-ctv`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CacheType {
-    F32,
-    #[default]
-    F16,
-    Bf16,
-    Q8_0,
-    Q5_1,
-    Q5_0,
-    Q4_1,
-    Q4_0,
-    Iq4Nl,
+words! {
+    /// Element types of llama.cpp's cache (`-ctk`, `-ctv`). Their layouts are those of ggml.
+    #[derive(Default)]
+    pub enum CacheType {
+        /// Single precision, 4 bytes.
+        F32 = "f32",
+        /// Half precision, 2 bytes.
+        #[default]
+        F16 = "f16",
+        /// Half precision with the exponent of single precision, 2 bytes.
+        Bf16 = "bf16",
+        /// Blocks of 8-bit integers.
+        Q8_0 = "q8_0",
+        /// Blocks of 5-bit integers with an offset.
+        Q5_1 = "q5_1",
+        /// Blocks of 5-bit integers.
+        Q5_0 = "q5_0",
+        /// Blocks of 4-bit integers with an offset.
+        Q4_1 = "q4_1",
+        /// Blocks of 4-bit integers.
+        Q4_0 = "q4_0",
+        /// Blocks of 4-bit indices into a table.
+        Iq4Nl = "iq4_nl",
+    }
 }
 
 impl CacheType {
-    const ALL: [(Self, &'static str); 9] = [
-        (Self::F32, "f32"),
-        (Self::F16, "f16"),
-        (Self::Bf16, "bf16"),
-        (Self::Q8_0, "q8_0"),
-        (Self::Q5_1, "q5_1"),
-        (Self::Q5_0, "q5_0"),
-        (Self::Q4_1, "q4_1"),
-        (Self::Q4_0, "q4_0"),
-        (Self::Iq4Nl, "iq4_nl"),
-    ];
-
-    /// Reads a type as `-ctk` names it.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.iter().find(|it| it.1 == text).map(|it| it.0)
-    }
-
     /// Returns the elements and the bytes of one block (ggml `type_traits`).
     fn block(self) -> (u64, u64) {
         match self {

@@ -16,69 +16,40 @@ use serde::{Deserialize, Serialize};
 pub use again::{Again, Cause, Rules, Starts};
 pub use plan::{plan, plan_blind};
 
-use crate::Timestamp;
+use crate::{Timestamp, words};
 
-/// The state that the operator asked for last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Wanted {
-    Running,
-    Stopped,
-}
-
-impl Wanted {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Stopped => "stopped",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Running, Self::Stopped].into_iter().find(|it| it.as_str() == text)
+words! {
+    /// The state that the operator asked for last.
+    pub enum Wanted {
+        /// The model is to run.
+        Running = "running",
+        /// The model is to hold no container.
+        Stopped = "stopped",
     }
 }
 
-/// Returns the word that the API shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    Stopped,
-    Starting,
-    Loading,
-    Running,
-    Stopping,
-    Failed,
+words! {
+    /// The state of a model that the API shows.
+    pub enum State {
+        /// There is no container.
+        Stopped = "stopped",
+        /// A container is being made, or its image is being pulled.
+        Starting = "starting",
+        /// The engine runs and loads the model.
+        Loading = "loading",
+        /// The engine answers requests.
+        Running = "running",
+        /// The container is being removed.
+        Stopping = "stopping",
+        /// The last start failed, or the engine ended by itself.
+        Failed = "failed",
+    }
 }
 
 impl State {
-    pub const ALL: [Self; 6] =
-        [Self::Stopped, Self::Starting, Self::Loading, Self::Running, Self::Stopping, Self::Failed];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Stopped => "stopped",
-            Self::Starting => "starting",
-            Self::Loading => "loading",
-            Self::Running => "running",
-            Self::Stopping => "stopping",
-            Self::Failed => "failed",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == text)
-    }
-
     /// Whether a container exists, or is being made or removed.
     pub fn is_active(self) -> bool {
         matches!(self, Self::Starting | Self::Loading | Self::Running | Self::Stopping)
-    }
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

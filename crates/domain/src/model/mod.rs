@@ -7,67 +7,36 @@ pub mod fields;
 pub mod lifecycle;
 pub mod tuned;
 
-use std::fmt;
-
 use secrecy::SecretString;
-use serde::{Deserialize, Serialize};
 
 pub use blueprint::{Apply, Blueprint, RolledBack};
 pub use config::{ModelConfig, ModelDraft, RESERVED, is_reserved};
 pub use lifecycle::{Phase, Starts, State, Wanted};
 
-use crate::{ModelId, Timestamp, diagnosis::Diagnosis};
+use crate::{ModelId, Timestamp, diagnosis::Diagnosis, words};
 
-/// The task of a model, which decides which endpoints it serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Task {
-    Generate,
-    Embed,
-}
-
-impl Task {
-    pub const ALL: [Self; 2] = [Self::Generate, Self::Embed];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Generate => "generate",
-            Self::Embed => "embed",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == text)
+words! {
+    /// The task of a model, which decides which endpoints it serves.
+    #[derive(PartialOrd, Ord)]
+    pub enum Task {
+        /// Generates text: chat, completions and what is built on them.
+        Generate = "generate",
+        /// Makes embeddings, and ranks texts with them.
+        Embed = "embed",
     }
 }
 
-impl fmt::Display for Task {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+words! {
+    /// Which engine serves a model. `parse` also reads the [`rank`](Self::rank).
+    pub enum EngineKind {
+        /// The primary engine: hub checkpoints, tensor parallelism.
+        Vllm = "vllm" | "primary",
+        /// The secondary engine: GGUF files, CPU and GPU mixed.
+        Llamacpp = "llamacpp" | "secondary",
     }
-}
-
-/// Which engine serves a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EngineKind {
-    /// The primary engine: hub checkpoints, tensor parallelism.
-    Vllm,
-    /// The secondary engine: GGUF files, CPU and GPU mixed.
-    Llamacpp,
 }
 
 impl EngineKind {
-    pub const ALL: [Self; 2] = [Self::Vllm, Self::Llamacpp];
-
-    /// Returns the word that API answers carry.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Vllm => "vllm",
-            Self::Llamacpp => "llamacpp",
-        }
-    }
-
     /// Returns the neutral word of the specification, as in `primary-model-7`.
     pub fn rank(self) -> &'static str {
         match self {
@@ -76,20 +45,9 @@ impl EngineKind {
         }
     }
 
-    /// Reads `vllm`, `llamacpp`, `primary` and `secondary`.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == text || it.rank() == text)
-    }
-
     /// Returns the name of the managed container of model `id`.
     pub fn container_name(self, id: ModelId) -> String {
         format!("{}-model-{id}", self.rank())
-    }
-}
-
-impl fmt::Display for EngineKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -19,12 +19,13 @@ mod times;
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
+    sync::{Arc, atomic::AtomicU64},
     time::{Duration, Instant},
 };
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream, stream::BoxStream};
 use gantry_domain::{Clock, LogWindow, ModelId, listeners::Listeners, model::lifecycle::InstanceId};
+use parking_lot::Mutex;
 use rustix::process::Signal;
 use tokio::{sync::broadcast, time::timeout};
 
@@ -167,7 +168,7 @@ fn bury(dir: &Dir, record: &Record, state: &mut State) {
 
 /// Whether it is time to look for processes without a record. If so, the next time is one period later.
 fn is_due(swept: &Mutex<Option<Instant>>) -> bool {
-    let mut last = swept.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = swept.lock();
     let due = last.is_none_or(|it| it.elapsed() >= SWEEP_EVERY);
     if due {
         *last = Some(Instant::now());

@@ -7,7 +7,7 @@ use std::{
     process::Stdio,
 };
 
-use gantry_domain::{Timestamp, image, model::EngineKind};
+use gantry_domain::{Timestamp, hex::hex, image, model::EngineKind};
 use rustix::process::{Pid, Signal, kill_process_group};
 use sha2::{Digest, Sha256};
 use tokio::{
@@ -96,7 +96,7 @@ fn identity(program: &Program, file: &Path, seen: &fs::Metadata) -> String {
     for number in [seen.size() as i64, seen.mtime(), seen.mtime_nsec()] {
         hash.update(number.to_le_bytes());
     }
-    hash.finalize().iter().fold("sha256:".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+    format!("sha256:{}", hex(&hash.finalize()))
 }
 
 /// Returns what the program prints, first on stdout and then on stderr. All its processes end with the answer, or when

@@ -6,6 +6,7 @@ use gantry_domain::{
     OrgId, Timestamp,
     model::Task,
     usage::{Outcome, first_id_at, histogram::Histogram},
+    words,
 };
 use sqlx::Row;
 
@@ -13,7 +14,7 @@ use super::{
     DAY, HOUR, UsageFilter,
     cells::{Dims, UsageSums},
     fold::UNROUTED,
-    rollups::{Grain, range_of},
+    rollups::{Grain, TimeRange, range_of},
     select::{Wanted, bind, by_driver, matching},
 };
 use crate::{
@@ -25,56 +26,45 @@ use crate::{
 /// for any number of made-up names, and each group costs memory and time in every answer.
 const MOST_NAMES: usize = 10_000;
 
-/// What requests are grouped by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum GroupBy {
-    #[default]
-    Model,
-    Key,
-    User,
-    Org,
-}
-
-impl GroupBy {
-    pub fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "model" => Self::Model,
-            "key" => Self::Key,
-            "user" => Self::User,
-            "org" => Self::Org,
-            _ => return None,
-        })
+words! {
+    /// What requests are grouped by.
+    #[derive(Default)]
+    pub enum GroupBy {
+        /// The served name.
+        #[default]
+        Model = "model",
+        /// The key; requests of browser sessions have none.
+        Key = "key",
+        /// The key's user, or the user of the session.
+        User = "user",
+        /// The organisation of the key or of the user.
+        Org = "org",
     }
 }
 
-/// What groups can be sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum GroupColumn {
-    #[default]
-    Requests,
-    Errors,
-    PromptTokens,
-    CompletionTokens,
-    TotalTokens,
-    P50,
-    P95,
+words! {
+    /// What groups can be sorted by.
+    #[derive(Default)]
+    pub enum GroupColumn {
+        /// Number of requests.
+        #[default]
+        Requests = "requests",
+        /// Number of requests with a status of 400 or more.
+        Errors = "errors",
+        /// Tokens of prompts.
+        PromptTokens = "prompt_tokens",
+        /// Tokens of answers.
+        CompletionTokens = "completion_tokens",
+        /// Both together.
+        TotalTokens = "total_tokens",
+        /// Median of the latency.
+        P50 = "p50_ms",
+        /// 95th percentile of the latency.
+        P95 = "p95_ms",
+    }
 }
 
 impl GroupColumn {
-    /// Reads the name of the column as the API writes it.
-    pub fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "requests" => Self::Requests,
-            "errors" => Self::Errors,
-            "prompt_tokens" => Self::PromptTokens,
-            "completion_tokens" => Self::CompletionTokens,
-            "total_tokens" => Self::TotalTokens,
-            "p50_ms" => Self::P50,
-            "p95_ms" => Self::P95,
-            _ => return None,
-        })
-    }
-
     fn of(self, group: &UsageGroup) -> i64 {
         match self {
             Self::Requests => group.sums.requests,
@@ -116,25 +106,20 @@ struct Total {
     key_prefix: Option<String>,
 }
 
-/// Length of the steps of a series. They begin at full minutes, hours and days of UTC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bucket {
-    Minute,
-    Hour,
-    Day,
+words! {
+    /// Length of the steps of a series. They begin at full minutes, hours and days of UTC.
+    pub enum Bucket {
+        /// 60 seconds; from raw rows.
+        Minute = "minute",
+        /// 60 minutes.
+        Hour = "hour",
+        /// 24 hours.
+        Day = "day",
+    }
 }
 
 impl Bucket {
-    pub fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "minute" => Self::Minute,
-            "hour" => Self::Hour,
-            "day" => Self::Day,
-            _ => return None,
-        })
-    }
-
-    /// Milliseconds.
+    /// Returns the length of a step in milliseconds.
     pub fn length(self) -> i64 {
         match self {
             Self::Minute => 60_000,
@@ -175,7 +160,8 @@ impl Tx {
         filter: &UsageFilter,
         by: GroupBy,
         sort: Sort<GroupColumn>,
-        (limit, offset): (i64, i64),
+        limit: i64,
+        offset: i64,
         scope: Option<OrgId>,
     ) -> StoreResult<(Vec<UsageGroup>, i64)> {
         let group_of = |dims: &Dims<'_>| match by {
@@ -236,15 +222,14 @@ impl Tx {
         ids: &[i64],
         scope: Option<OrgId>,
     ) -> StoreResult<BTreeMap<i64, String>> {
-        // Each statement asks for several ids, as each costs a round trip.
+        // Each statement asks for sixteen ids, as each costs a round trip.
         macro_rules! some {
             ($sql:literal, $org:literal) => {
                 concat!(
                     $sql,
-                    " WHERE id IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) \
-                     AND (CAST($17 AS BIGINT) IS NULL OR ",
+                    " WHERE (CAST($1 AS BIGINT) IS NULL OR ",
                     $org,
-                    " = $17)"
+                    " = $1) AND id IN ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)"
                 )
             };
         }
@@ -259,11 +244,11 @@ impl Tx {
             let found: Vec<(i64, String)> = on_db!(self, |conn| {
                 // The last chunk is filled up with an id that nothing has.
                 let padded = ids.iter().copied().chain(std::iter::repeat(0)).take(16);
-                let mut query = sqlx::query_as(sql);
+                let mut query = sqlx::query_as(sql).bind(scope.map(|it| it.0));
                 for id in padded {
                     query = query.bind(id);
                 }
-                query.bind(scope.map(|it| it.0)).fetch_all(conn).await
+                query.fetch_all(conn).await
             })?;
             names.extend(found);
         }
@@ -278,19 +263,19 @@ impl Tx {
         bucket: Bucket,
     ) -> StoreResult<Vec<(Timestamp, UsageSums)>> {
         let wanted = Wanted::new(filter);
-        let (from, to) = range_of(filter);
+        let range = range_of(filter);
         let length = bucket.length();
         let mut steps = BTreeMap::new();
-        let mut start = from / length * length;
-        while start < to {
+        let mut start = range.from / length * length;
+        while start < range.to {
             steps.insert(start, UsageSums::default());
             start += length;
         }
         if bucket == Bucket::Minute {
-            self.add_minutes(&wanted, (from, to), &mut steps).await?;
+            self.add_minutes(&wanted, range, &mut steps).await?;
         } else {
             let grain = if bucket == Bucket::Day { Grain::Days } else { Grain::Hours };
-            let plan = self.usage_plan((from, to), grain).await?;
+            let plan = self.usage_plan(range, grain).await?;
             self.each_usage_cell(&plan, &wanted, false, |at, cell| {
                 if let Some(step) = steps.get_mut(&(at / length * length)) {
                     step.add(&cell.sums);
@@ -305,7 +290,7 @@ impl Tx {
     async fn add_minutes(
         &mut self,
         wanted: &Wanted<'_>,
-        (from, to): (i64, i64),
+        range: TimeRange,
         steps: &mut BTreeMap<i64, UsageSums>,
     ) -> StoreResult<()> {
         const SQL: [&str; 7] = by_driver!(
@@ -316,7 +301,7 @@ impl Tx {
         );
         let sql = SQL[wanted.driver() as usize];
         on_db!(self, |conn, patience| {
-            let mut rows = bind!(sqlx::query(sql), wanted, from, to).fetch(conn);
+            let mut rows = bind!(sqlx::query(sql), wanted, range).fetch(conn);
             while let Some(row) = next(&mut rows, patience).await? {
                 let minute: i64 = row.try_get(0)?;
                 if let Some(step) = steps.get_mut(&(minute * 60_000)) {

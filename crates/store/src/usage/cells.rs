@@ -51,6 +51,42 @@ pub struct UsageSums {
     pub rows: i64,
 }
 
+/// What one row adds to the sums. It stands for `requests` requests, which all have its status; the times in
+/// milliseconds are their mean.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RowCounts {
+    pub(super) requests: i64,
+    pub(super) prompt_tokens: i64,
+    pub(super) completion_tokens: i64,
+    pub(super) cached_tokens: Option<i64>,
+    pub(super) endpoint: Endpoint,
+    pub(super) status: u16,
+    pub(super) estimated: bool,
+    pub(super) latency: i64,
+    pub(super) ttft: Option<i64>,
+}
+
+impl From<RowCounts> for UsageSums {
+    fn from(row: RowCounts) -> Self {
+        let of_all = |it: bool| if it { row.requests } else { 0 };
+        let sums = Self {
+            requests: row.requests,
+            rows: 1,
+            prompt_tokens: row.prompt_tokens,
+            completion_tokens: row.completion_tokens,
+            cached_tokens: row.cached_tokens.unwrap_or(0),
+            errors: of_all(row.status >= FIRST_ERROR_STATUS),
+            estimated: of_all(row.estimated),
+            latency_ms: row.latency.saturating_mul(row.requests),
+            streamed: of_all(row.ttft.is_some()),
+            ttft_ms: row.ttft.unwrap_or(0).saturating_mul(row.requests),
+            free_tokens: 0,
+        };
+        let free_tokens = if row.endpoint.runs_model() { 0 } else { sums.total_tokens() };
+        Self { free_tokens, ..sums }
+    }
+}
+
 impl UsageSums {
     pub fn total_tokens(&self) -> i64 {
         self.prompt_tokens.saturating_add(self.completion_tokens)
@@ -63,35 +99,6 @@ impl UsageSums {
             *mine = mine.saturating_add(more);
         }
         self.errors = self.errors.saturating_add(other.errors);
-    }
-
-    /// Returns the sums of one row, which stands for `requests` requests.
-    pub(super) fn of_row(requests: i64, tokens: (i64, i64, Option<i64>), endpoint: Endpoint) -> Self {
-        let (prompt_tokens, completion_tokens, cached_tokens) = tokens;
-        let sums = Self {
-            requests,
-            rows: 1,
-            prompt_tokens,
-            completion_tokens,
-            cached_tokens: cached_tokens.unwrap_or(0),
-            ..Self::default()
-        };
-        let free_tokens = if endpoint.runs_model() { 0 } else { sums.total_tokens() };
-        Self { free_tokens, ..sums }
-    }
-
-    /// Adds the other values of the row: its requests all have this status, and the times in milliseconds are their
-    /// mean.
-    pub(super) fn with(self, status: u16, estimated: bool, (latency, ttft): (i64, Option<i64>)) -> Self {
-        let of_all = |it: bool| if it { self.requests } else { 0 };
-        Self {
-            errors: of_all(status >= FIRST_ERROR_STATUS),
-            estimated: of_all(estimated),
-            latency_ms: latency.saturating_mul(self.requests),
-            streamed: of_all(ttft.is_some()),
-            ttft_ms: ttft.unwrap_or(0).saturating_mul(self.requests),
-            ..self
-        }
     }
 
     /// Returns the sums that are packed: all but the errors, which follow from the status of the cell.
@@ -221,12 +228,17 @@ impl CellRef<'_> {
                 task: row.task,
                 outcome: row.outcome,
             },
-            sums: UsageSums::of_row(
-                row.requests,
-                (row.prompt_tokens, row.completion_tokens, row.cached_tokens),
-                row.endpoint,
-            )
-            .with(row.status_code, row.estimated, (row.latency_ms, row.ttft_ms)),
+            sums: UsageSums::from(RowCounts {
+                requests: row.requests,
+                prompt_tokens: row.prompt_tokens,
+                completion_tokens: row.completion_tokens,
+                cached_tokens: row.cached_tokens,
+                endpoint: row.endpoint,
+                status: row.status_code,
+                estimated: row.estimated,
+                latency: row.latency_ms,
+                ttft: row.ttft_ms,
+            }),
             window: (at, at),
             times: Times::One { latency: row.latency_ms, ttft: row.ttft_ms, requests: row.requests },
         }

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use gantry_domain::Timestamp;
 use sqlx::Row;
 
-use super::{DAY, HOUR, UsageFilter, cells::Cells, insert::corrupt, select::Wanted};
+use super::{DAY, HOUR, UsageFilter, cells::Cells, insert::corrupt, rollups::TimeRange, select::Wanted};
 use crate::{
     StoreError, StoreResult, Tx,
-    tx::{Turn, next, on_db},
+    tx::{AdvisoryLock, next, on_db},
 };
 
 /// Key in `meta`: the day up to which names were folded, in milliseconds.
@@ -26,7 +26,7 @@ impl Tx {
     pub async fn fold_usage_names(&mut self) -> StoreResult<bool> {
         const NEXT: &str = "SELECT MIN(start_at) FROM usage_rollups WHERE hours = 24 AND start_at >= $1";
         const NAMES: &str = "SELECT served_name FROM models UNION SELECT served_name FROM registry";
-        self.take_turn(Turn::Upkeep).await?;
+        self.take_lock(AdvisoryLock::Upkeep).await?;
         let folded = self.meta_get(FOLDED).await?.and_then(|it| it.parse::<i64>().ok()).unwrap_or(0);
         let next: Option<i64> =
             on_db!(self, |conn| sqlx::query_scalar(NEXT).bind(folded).fetch_one(conn).await)?;
@@ -37,7 +37,7 @@ impl Tx {
         let mut known: BTreeSet<String> = names.into_iter().collect();
         known.insert(String::new());
         let all = UsageFilter::default();
-        let of_day = (day, day + DAY);
+        let of_day = TimeRange::new(day, day + DAY);
         self.each_rollup(24, of_day, &Wanted::new(&all), false, |_, cell| {
             if !UNROUTED.contains(&cell.dims.status) && !known.contains(cell.dims.model) {
                 known.insert(cell.dims.model.to_owned());
@@ -59,7 +59,7 @@ impl Tx {
             "DELETE FROM usage_rollups WHERE hours = $1 AND start_at = $2 RETURNING sums, times";
         let all = UsageFilter::default();
         let mut made_up = false;
-        self.each_rollup(hours, (start, start + 1), &Wanted::new(&all), false, |_, cell| {
+        self.each_rollup(hours, TimeRange::new(start, start + 1), &Wanted::new(&all), false, |_, cell| {
             made_up |= !known.contains(cell.dims.model);
             Some(())
         })

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     StoreError, StoreResult, Tx,
     page::clean,
-    tx::{Inner, on_db},
+    tx::{Db, on_db},
 };
 
 /// Number of rows of one insert, from large to small: few round trips for a batch of any size, and few SQL texts.
@@ -57,7 +57,7 @@ impl Tx {
     pub async fn insert_usage(&mut self, rows: &[UsageRow]) -> StoreResult<u64> {
         let mut rest = rows;
         let mut new = HashSet::with_capacity(rows.len());
-        let texts = &INSERTS[usize::from(matches!(self.0, Inner::Postgres(_)))];
+        let texts = &INSERTS[usize::from(matches!(self.db, Db::Postgres(_)))];
         for (size, sql) in CHUNKS.into_iter().zip(texts) {
             let chunks = rest.chunks_exact(size);
             rest = chunks.remainder();

@@ -12,12 +12,12 @@ use super::{
     DAY, HOUR, UsageFilter,
     cells::{Cells, UsageSums},
     insert::corrupt,
-    rollups::RAW_SINCE,
+    rollups::{RAW_SINCE, TimeRange},
     select::{UsageRecord, Wanted, columns},
 };
 use crate::{
     Store, StoreError, StoreResult, Tx,
-    tx::{Inner, Turn, next, on_db},
+    tx::{AdvisoryLock, Db, next, on_db},
 };
 
 /// Roll-ups of one span are added up to about this many bytes. Only a client that makes names up produces more cells
@@ -63,7 +63,7 @@ impl Tx {
     pub async fn delete_usage_before(&mut self, before: Timestamp, limit: i64) -> StoreResult<u64> {
         const SQL: &str =
             "DELETE FROM usage WHERE id IN (SELECT id FROM usage WHERE id < $1 ORDER BY id LIMIT $2)";
-        self.take_turn(Turn::Upkeep).await?;
+        self.take_lock(AdvisoryLock::Upkeep).await?;
         // Only whole hours are deleted, so that a range can tell which hours are complete. The hour is noted before the
         // first row goes.
         let hour = Timestamp(before.0.max(0) / HOUR * HOUR);
@@ -94,7 +94,7 @@ impl Tx {
                              WHERE hours = $1 AND start_at = $2 ORDER BY size";
         const TAKE: &str = "DELETE FROM usage_rollups WHERE hours = $1 AND start_at = $2 \
                             AND LENGTH(sums) + LENGTH(times) <= $3 RETURNING sums, times";
-        self.take_turn(Turn::Upkeep).await?;
+        self.take_lock(AdvisoryLock::Upkeep).await?;
         let spans: Vec<(i64, i64)> = on_db!(self, |conn| {
             let query = sqlx::query_as(CROWDED).bind(at_least.max(2)).bind(SPANS);
             query.bind(after.hours).bind(after.start).fetch_all(conn).await
@@ -190,7 +190,7 @@ impl Tx {
     async fn rolled_up(&mut self, hours: i64, from: Timestamp, to: Timestamp) -> StoreResult<UsageSums> {
         let mut sums = UsageSums::default();
         let all = UsageFilter::default();
-        self.each_rollup(hours, (from.0, to.0), &Wanted::new(&all), false, |_, cell| {
+        self.each_rollup(hours, TimeRange::new(from.0, to.0), &Wanted::new(&all), false, |_, cell| {
             sums.add(&cell.sums);
             Some(())
         })
@@ -202,9 +202,9 @@ impl Tx {
     /// counted twice or not at all.
     async fn lock_rollups(&mut self) -> StoreResult<()> {
         const SQL: &str = "LOCK TABLE usage_rollups IN SHARE ROW EXCLUSIVE MODE";
-        self.take_turn(Turn::Upkeep).await?;
+        self.take_lock(AdvisoryLock::Upkeep).await?;
         // On SQLite there is one writer anyway.
-        if let Inner::Postgres(_) = &self.0 {
+        if let Db::Postgres(_) = &self.db {
             on_db!(self, |conn| sqlx::query(SQL).execute(conn).await.map(drop))?;
         }
         Ok(())

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::{
     DAY, HOUR, UsageFilter,
-    rollups::{Grain, Plan, Range, range_of},
+    rollups::{Grain, Plan, TimeRange, range_of},
     select::{UsageRecord, Wanted, bind, by_driver, columns, matching},
 };
 use crate::{
@@ -89,7 +89,7 @@ impl<'a> UsageRef<'a> {
 /// A stretch of time, and how many matching rows it has.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
-    range: Range,
+    range: TimeRange,
     n: i64,
     /// Whether this is a whole day. Its hours can be looked up for more detail.
     is_day: bool,
@@ -105,8 +105,8 @@ impl Tx {
         offset: i64,
     ) -> StoreResult<(Vec<UsageRow>, i64)> {
         let wanted = Wanted::new(filter);
-        let (from, to) = range_of(filter);
-        let range = (from.max(self.usage_raw_since().await?.0), to);
+        let mut range = range_of(filter);
+        range.from = range.from.max(self.usage_raw_since().await?.0);
         let plan = self.usage_plan(range, Grain::Days).await?;
         let mut stretches = self.stretches(&plan, &wanted).await?;
         let total = stretches.iter().map(|it| it.n).sum();
@@ -133,32 +133,39 @@ impl Tx {
     /// Returns the stretches of a plan that have matching rows, oldest first.
     async fn stretches(&mut self, plan: &Plan, wanted: &Wanted<'_>) -> StoreResult<Vec<Stretch>> {
         const COUNT: [&str; 7] = by_driver!("SELECT COUNT(*)", "");
-        // Stretches by their start: length, number of rows, first and last time.
-        let mut found: BTreeMap<i64, (i64, i64, Range)> = BTreeMap::new();
+        /// What the roll-ups that begin at one time say.
+        struct Found {
+            hours: i64,
+            n: i64,
+            /// From the first request to behind the last one, in milliseconds from the start.
+            window: TimeRange,
+        }
+        let mut found: BTreeMap<i64, Found> = BTreeMap::new();
         let spans = plan.days.iter().map(|it| (24, *it)).chain(plan.hours.iter().map(|it| (1, *it)));
         for (hours, range) in spans {
             self.each_rollup(hours, range, wanted, false, |start, cell| {
-                let (_, n, window) = found.entry(start).or_insert((hours, 0, (i64::MAX, 0)));
-                *n += cell.sums.rows;
-                *window = (window.0.min(cell.window.0), window.1.max(cell.window.1 + 1));
+                let nothing = Found { hours, n: 0, window: TimeRange::new(i64::MAX, 0) };
+                let found = found.entry(start).or_insert(nothing);
+                found.n += cell.sums.rows;
+                found.window.from = found.window.from.min(cell.window.0);
+                found.window.to = found.window.to.max(cell.window.1 + 1);
                 Some(())
             })
             .await?;
         }
-        let whole = |(start, (hours, n, window)): (i64, (i64, i64, Range))| {
+        let whole = |(start, Found { hours, n, window }): (i64, Found)| {
             if hours == 24 {
-                Stretch { range: (start, start + DAY), n, is_day: true }
+                Stretch { range: TimeRange::new(start, start + DAY), n, is_day: true }
             } else {
-                let window = (window.0.clamp(0, HOUR), window.1.clamp(0, HOUR));
-                Stretch { range: (start + window.0, start + window.1), n, is_day: false }
+                let (from, to) = (window.from.clamp(0, HOUR), window.to.clamp(0, HOUR));
+                Stretch { range: TimeRange::new(start + from, start + to), n, is_day: false }
             }
         };
         let mut stretches: Vec<Stretch> = found.into_iter().map(whole).collect();
         for range in &plan.raw {
             let sql = COUNT[wanted.driver() as usize];
-            let n: i64 = on_db!(self, |conn| {
-                bind!(sqlx::query_scalar(sql), wanted, range.0, range.1).fetch_one(conn).await
-            })?;
+            let n: i64 =
+                on_db!(self, |conn| bind!(sqlx::query_scalar(sql), wanted, range).fetch_one(conn).await)?;
             stretches.push(Stretch { range: *range, n, is_day: false });
         }
         stretches.retain(|it| it.n > 0);
@@ -168,7 +175,7 @@ impl Tx {
 
     async fn usage_rows(
         &mut self,
-        (from, to): Range,
+        range: TimeRange,
         wanted: &Wanted<'_>,
         limit: i64,
         offset: i64,
@@ -177,7 +184,7 @@ impl Tx {
             by_driver!(concat!("SELECT ", columns!()), " ORDER BY id DESC LIMIT $11 OFFSET $12");
         let sql = SQL[wanted.driver() as usize];
         let rows: Vec<UsageRecord> = on_db!(self, |conn| {
-            bind!(sqlx::query_as(sql), wanted, from, to).bind(limit).bind(offset).fetch_all(conn).await
+            bind!(sqlx::query_as(sql), wanted, range).bind(limit).bind(offset).fetch_all(conn).await
         })?;
         rows.into_iter().map(UsageRow::try_from).collect()
     }
@@ -205,16 +212,16 @@ impl Tx {
             " AND (CAST($11 AS BIGINT) IS NULL OR id < $12) ORDER BY id DESC LIMIT $13"
         );
         let wanted = Wanted::new(filter);
-        let (from, mut to) = range_of(filter);
-        let from = from.max(self.usage_raw_since().await?.0);
+        let mut range = range_of(filter);
+        range.from = range.from.max(self.usage_raw_since().await?.0);
         if let Some(id) = before {
             // The condition on the id distinguishes rows of the same millisecond.
-            to = to.min(gantry_domain::usage::time_of(id).0 + 1);
+            range.to = range.to.min(gantry_domain::usage::time_of(id).0 + 1);
         }
         let sql = SQL[wanted.driver() as usize];
         let mut last = None;
         on_db!(self, |conn, patience| {
-            let query = bind!(sqlx::query(sql), &wanted, from, to);
+            let query = bind!(sqlx::query(sql), &wanted, range);
             let query = query.bind(before.map(|_| 1_i64)).bind(before.unwrap_or_default()).bind(limit);
             let mut rows = query.fetch(conn);
             while let Some(row) = next(&mut rows, patience).await? {

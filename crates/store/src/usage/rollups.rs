@@ -15,7 +15,7 @@ use sqlx::Row;
 
 use super::{
     DAY, HOUR, UsageFilter,
-    cells::{CellRef, Dims, Times, UsageSums, each},
+    cells::{CellRef, Dims, RowCounts, Times, UsageSums, each},
     insert::corrupt,
     select::{Wanted, bind, by_driver, matching},
 };
@@ -29,16 +29,30 @@ const END_OF_TIME: i64 = 1 << 48;
 /// Key in `meta`: the hour from which on retention has deleted no raw row.
 pub(super) const RAW_SINCE: &str = "usage_raw_since";
 
-/// A range of milliseconds: first (inclusive), end (exclusive).
-pub(super) type Range = (i64, i64);
+/// A range of time in milliseconds, without its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct TimeRange {
+    pub(super) from: i64,
+    pub(super) to: i64,
+}
+
+impl TimeRange {
+    pub(super) fn new(from: i64, to: i64) -> Self {
+        Self { from, to }
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.from >= self.to
+    }
+}
 
 /// The parts of a range, none of them empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     /// Parts shorter than an hour: before and after the others.
-    pub(super) raw: Vec<Range>,
-    pub(super) hours: Vec<Range>,
-    pub(super) days: Option<Range>,
+    pub(super) raw: Vec<TimeRange>,
+    pub(super) hours: Vec<TimeRange>,
+    pub(super) days: Option<TimeRange>,
 }
 
 /// Which sums are used for the whole days of a range.
@@ -51,20 +65,24 @@ pub(super) enum Grain {
 }
 
 impl Plan {
-    /// Makes the plan for a range. Sums may stand for its whole hours from `first` to `last`.
-    fn of((from, to): Range, (first, last): Range, grain: Grain) -> Self {
+    /// Makes the plan for `range`. Sums may stand for the whole hours `summed` of it.
+    fn of(range: TimeRange, summed: TimeRange, grain: Grain) -> Self {
         let mut plan = Self::default();
-        if first > last {
-            plan.raw.push((from, to));
+        if summed.from > summed.to {
+            plan.raw.push(range);
             return plan;
         }
-        plan.raw.extend([(from, first), (last, to)].into_iter().filter(|it| it.0 < it.1));
-        let days = (ceil(first, DAY), last / DAY * DAY);
-        if grain == Grain::Days && days.0 < days.1 {
+        let around = |outer: TimeRange, inner: TimeRange| {
+            let both = [TimeRange::new(outer.from, inner.from), TimeRange::new(inner.to, outer.to)];
+            both.into_iter().filter(|it| !it.is_empty())
+        };
+        plan.raw.extend(around(range, summed));
+        let days = TimeRange::new(ceil(summed.from, DAY), summed.to / DAY * DAY);
+        if grain == Grain::Days && !days.is_empty() {
             plan.days = Some(days);
-            plan.hours.extend([(first, days.0), (days.1, last)].into_iter().filter(|it| it.0 < it.1));
-        } else if first < last {
-            plan.hours.push((first, last));
+            plan.hours.extend(around(summed, days));
+        } else if !summed.is_empty() {
+            plan.hours.push(summed);
         }
         plan
     }
@@ -76,8 +94,8 @@ fn ceil(time: i64, unit: i64) -> i64 {
 }
 
 /// Returns the range of a filter, cut to the times that ids can hold.
-pub(super) fn range_of(filter: &UsageFilter) -> Range {
-    (filter.from.0.clamp(0, END_OF_TIME), filter.to.0.clamp(0, END_OF_TIME))
+pub(super) fn range_of(filter: &UsageFilter) -> TimeRange {
+    TimeRange::new(filter.from.0.clamp(0, END_OF_TIME), filter.to.0.clamp(0, END_OF_TIME))
 }
 
 impl Tx {
@@ -88,31 +106,31 @@ impl Tx {
     }
 
     /// Returns from where to read the requests of a range.
-    pub(super) async fn usage_plan(&mut self, range: Range, grain: Grain) -> StoreResult<Plan> {
-        let (from, to) = range;
-        if from >= to {
+    pub(super) async fn usage_plan(&mut self, range: TimeRange, grain: Grain) -> StoreResult<Plan> {
+        if range.is_empty() {
             return Ok(Plan::default());
         }
+        let TimeRange { from, to } = range;
         let raw_since = self.usage_raw_since().await?.0;
         // An end within an hour needs raw rows only if there are rows on the other side of it.
         let (begin, end) = (from / HOUR * HOUR, ceil(to, HOUR));
-        let cut_from = begin >= raw_since && self.has_usage((begin, from)).await?;
-        let cut_to = end > raw_since && self.has_usage((to, end)).await?;
+        let cut_from = begin >= raw_since && self.has_usage(TimeRange::new(begin, from)).await?;
+        let cut_to = end > raw_since && self.has_usage(TimeRange::new(to, end)).await?;
         let first = if cut_from { begin + HOUR } else { begin };
         let last = if cut_to { end - HOUR } else { end };
-        Ok(Plan::of(range, (first, last), grain))
+        Ok(Plan::of(range, TimeRange::new(first, last), grain))
     }
 
     /// Returns whether there is a raw row of that time.
-    async fn has_usage(&mut self, (from, to): Range) -> StoreResult<bool> {
+    async fn has_usage(&mut self, range: TimeRange) -> StoreResult<bool> {
         const SQL: &str =
             "SELECT COUNT(*) FROM (SELECT id FROM usage WHERE id >= $1 AND id < $2 LIMIT 1) AS found";
-        if from >= to {
+        if range.is_empty() {
             return Ok(false);
         }
         let n: i64 = on_db!(self, |conn| {
-            let query = sqlx::query_scalar(SQL).bind(first_id_at(Timestamp(from)));
-            query.bind(first_id_at(Timestamp(to))).fetch_one(conn).await
+            let query = sqlx::query_scalar(SQL).bind(first_id_at(Timestamp(range.from)));
+            query.bind(first_id_at(Timestamp(range.to))).fetch_one(conn).await
         })?;
         Ok(n > 0)
     }
@@ -142,7 +160,7 @@ impl Tx {
     pub(super) async fn each_rollup(
         &mut self,
         hours: i64,
-        (from, to): Range,
+        range: TimeRange,
         wanted: &Wanted<'_>,
         with_times: bool,
         mut visit: impl FnMut(i64, CellRef<'_>) -> Option<()>,
@@ -154,7 +172,7 @@ impl Tx {
         let sql = if with_times { TIMES } else { SUMS };
         on_db!(self, |conn, patience| {
             // Roll-ups are read one at a time: together they may be large.
-            let mut rows = sqlx::query(sql).bind(hours).bind(from).bind(to).fetch(conn);
+            let mut rows = sqlx::query(sql).bind(hours).bind(range.from).bind(range.to).fetch(conn);
             while let Some(row) = next(&mut rows, patience).await? {
                 let start: i64 = row.try_get(0)?;
                 let sums: &[u8] = row.try_get(1)?;
@@ -174,7 +192,7 @@ impl Tx {
     /// Reads every matching raw row of the range, as a cell.
     pub(super) async fn each_raw_cell(
         &mut self,
-        (from, to): Range,
+        range: TimeRange,
         wanted: &Wanted<'_>,
         mut visit: impl FnMut(i64, CellRef<'_>) -> Option<()>,
     ) -> StoreResult<()> {
@@ -185,15 +203,15 @@ impl Tx {
         );
         let sql = SQL[wanted.driver() as usize];
         on_db!(self, |conn, patience| {
-            let mut rows = bind!(sqlx::query(sql), wanted, from, to).fetch(conn);
+            let mut rows = bind!(sqlx::query(sql), wanted, range).fetch(conn);
             while let Some(row) = next(&mut rows, patience).await? {
                 let at: i64 = row.try_get(0)?;
                 let broken = || StoreError::Corrupt { table: "usage", id: at.to_string(), what: "a row" };
                 let key_id: Option<i64> = row.try_get(1)?;
                 let prefix: Option<&str> = row.try_get(2)?;
                 let status = u16::try_from(row.try_get::<i32, _>(7)?).map_err(|_| broken())?;
-                let latency = row.try_get(13)?;
-                let ttft: Option<i64> = row.try_get(14)?;
+                let requests: i64 = row.try_get(16)?;
+                let (latency, ttft) = (row.try_get(13)?, row.try_get(14)?);
                 let dims = Dims {
                     model: row.try_get(5)?,
                     key: key_id.map(|id| (id, prefix.unwrap_or_default())),
@@ -203,11 +221,17 @@ impl Tx {
                     task: Task::parse(row.try_get(6)?).ok_or_else(broken)?,
                     outcome: Outcome::parse(row.try_get(8)?).ok_or_else(broken)?,
                 };
-                let endpoint = Endpoint::from_path(row.try_get(15)?).ok_or_else(broken)?;
-                let tokens = (row.try_get(9)?, row.try_get(10)?, row.try_get(11)?);
-                let requests: i64 = row.try_get(16)?;
-                let sums = UsageSums::of_row(requests, tokens, endpoint);
-                let sums = sums.with(status, row.try_get(12)?, (latency, ttft));
+                let sums = UsageSums::from(RowCounts {
+                    requests,
+                    prompt_tokens: row.try_get(9)?,
+                    completion_tokens: row.try_get(10)?,
+                    cached_tokens: row.try_get(11)?,
+                    endpoint: Endpoint::from_path(row.try_get(15)?).ok_or_else(broken)?,
+                    status,
+                    estimated: row.try_get(12)?,
+                    latency,
+                    ttft,
+                });
                 let times = Times::One { latency, ttft, requests };
                 visit(at, CellRef { dims, sums, window: (0, 0), times }).ok_or_else(broken)?;
             }
@@ -224,16 +248,17 @@ mod tests {
 
     #[test]
     fn a_range_falls_into_days_hours_and_raw_ends() {
-        let whole = (DAY - 2 * H, 3 * DAY + H);
-        let days = Plan::of((whole.0 - 5, whole.1 + 7), whole, Grain::Days);
-        assert_eq!(days.raw, [(whole.0 - 5, whole.0), (whole.1, whole.1 + 7)]);
-        assert_eq!(days.hours, [(whole.0, DAY), (3 * DAY, whole.1)]);
-        assert_eq!(days.days, Some((DAY, 3 * DAY)));
+        let range = TimeRange::new;
+        let whole = range(DAY - 2 * H, 3 * DAY + H);
+        let days = Plan::of(range(whole.from - 5, whole.to + 7), whole, Grain::Days);
+        assert_eq!(days.raw, [range(whole.from - 5, whole.from), range(whole.to, whole.to + 7)]);
+        assert_eq!(days.hours, [range(whole.from, DAY), range(3 * DAY, whole.to)]);
+        assert_eq!(days.days, Some(range(DAY, 3 * DAY)));
         let hours = Plan::of(whole, whole, Grain::Hours);
         assert_eq!(hours, Plan { raw: vec![], hours: vec![whole], days: None });
         // Cut on both sides of one hour, and of two.
-        assert_eq!(Plan::of((5, 7), (H, 0), Grain::Days).raw, [(5, 7)]);
-        assert_eq!(Plan::of((5, H + 7), (H, H), Grain::Days).raw, [(5, H), (H, H + 7)]);
-        assert_eq!(Plan::of((5, 7), (0, H), Grain::Days).hours, [(0, H)]);
+        assert_eq!(Plan::of(range(5, 7), range(H, 0), Grain::Days).raw, [range(5, 7)]);
+        assert_eq!(Plan::of(range(5, H + 7), range(H, H), Grain::Days).raw, [range(5, H), range(H, H + 7)]);
+        assert_eq!(Plan::of(range(5, 7), range(0, H), Grain::Days).hours, [range(0, H)]);
     }
 }

@@ -109,11 +109,11 @@ pub(super) use by_driver;
 
 /// Binds a [`Wanted`] and a range of time to a query over [`matching!`].
 macro_rules! bind {
-    ($query:expr, $wanted:expr, $from:expr, $to:expr) => {{
-        let wanted = $wanted;
+    ($query:expr, $wanted:expr, $range:expr) => {{
+        let (wanted, range) = ($wanted, $range);
         $query
-            .bind(first_id_at(Timestamp($from)))
-            .bind(first_id_at(Timestamp($to)))
+            .bind(first_id_at(Timestamp(range.from)))
+            .bind(first_id_at(Timestamp(range.to)))
             .bind(wanted.status.0)
             .bind(wanted.status.1)
             .bind(wanted.model.as_deref())

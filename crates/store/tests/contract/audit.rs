@@ -197,7 +197,7 @@ on_both! {
     async fn what_gateways_keep_in_memory_is_counted_when_it_changes(db: &Database) {
         let org = db.org("Acme").await;
         let user = db.user(org.id, "ann", Role::User).await;
-        let count = async || db.store.read().await.unwrap().changes().await.unwrap();
+        let count = async || db.store.read().await.unwrap().change_counter().await.unwrap();
         let mut last = count().await;
         let session =
             Session { id_hash: [1; 32], user_id: user.id, created_at: NOW, expires_at: at(1000) };

@@ -33,7 +33,7 @@ on_both! {
 
     async fn a_look_tells_the_version_and_changes_nothing(db: &Database) {
         let newest = gantry_store::migration_versions().last().unwrap().0;
-        let seen = gantry_store::look(&db.url).await.unwrap();
+        let seen = gantry_store::inspect(&db.url).await.unwrap();
         assert_eq!((seen.kind, seen.version, seen.newest), (db.store.kind(), Some(newest), newest));
         db.store.ping().await.unwrap();
     }
@@ -199,7 +199,7 @@ on_both! {
             let (store, begun) = (db.store.clone(), begun.clone());
             long.spawn(async move {
                 let mut tx = store.read().await?;
-                tx.changes().await?;
+                tx.change_counter().await?;
                 let _ = begun.send(()).await;
                 std::future::pending::<()>().await;
                 drop(tx);
@@ -210,7 +210,7 @@ on_both! {
         for _ in 0..connections {
             all_begun.recv().await.unwrap();
         }
-        let quick = async { db.store.read_quick().await.unwrap().changes().await.unwrap() };
+        let quick = async { db.store.read_quick().await.unwrap().change_counter().await.unwrap() };
         tokio::time::timeout(Duration::from_secs(20), quick).await.expect("a revoked key waits for nobody");
         db.store.ping().await.unwrap();
         long.shutdown().await;
@@ -219,7 +219,7 @@ on_both! {
     async fn a_database_is_read_without_being_changed(db: &Database) {
         let store = Store::open_to_read(&db.url).await.unwrap();
         let mut tx = store.read().await.unwrap();
-        tx.changes().await.unwrap();
+        tx.change_counter().await.unwrap();
         assert!(tx.meta_set("a", "b").await.is_err());
         drop(tx);
         if let Ok(mut tx) = store.write().await {

@@ -165,7 +165,7 @@ fn histogram(values: impl Iterator<Item = (i64, i64)>) -> Histogram {
 const BY_REQUESTS: Sort<GroupColumn> = Sort { by: GroupColumn::Requests, order: Order::Desc };
 
 async fn groups(tx: &mut Tx, filter: &UsageFilter, by: GroupBy) -> Vec<UsageGroup> {
-    let (groups, total) = tx.usage_groups(filter, by, BY_REQUESTS, (1000, 0), None).await.unwrap();
+    let (groups, total) = tx.usage_groups(filter, by, BY_REQUESTS, 1000, 0, None).await.unwrap();
     assert_eq!(groups.len() as i64, total);
     groups
 }
@@ -537,7 +537,7 @@ on_both! {
             tx.insert_usage(batch).await.unwrap();
         }
         let all = UsageFilter::default();
-        let (found, n) = tx.usage_groups(&all, GroupBy::Model, BY_REQUESTS, (20_000, 0), None).await.unwrap();
+        let (found, n) = tx.usage_groups(&all, GroupBy::Model, BY_REQUESTS, 20_000, 0, None).await.unwrap();
         assert!(found.len() as i64 == n && n <= 10_003, "{n}");
         let of_name = |name: &str| found.iter().find(|it| it.name.as_deref() == Some(name)).unwrap().sums;
         for name in ["qwen", "bge", "made-up-00000"] {
@@ -575,26 +575,26 @@ on_both! {
         tx.insert_usage(&rows).await.unwrap();
         let all = UsageFilter::default();
         let by_tokens = Sort { by: GroupColumn::TotalTokens, order: Order::Desc };
-        let (users, n) = tx.usage_groups(&all, GroupBy::User, by_tokens, (2, 0), None).await.unwrap();
+        let (users, n) = tx.usage_groups(&all, GroupBy::User, by_tokens, 2, 0, None).await.unwrap();
         let found: Vec<_> = users.iter().map(|it| (it.id, it.name.as_deref(), it.sums.total_tokens())).collect();
         assert_eq!(found, [(Some(999), None, 101), (Some(ada.id.0), Some("ada"), 12)]);
         assert_eq!(n, 3);
-        let (users, _) = tx.usage_groups(&all, GroupBy::User, by_tokens, (2, 2), None).await.unwrap();
+        let (users, _) = tx.usage_groups(&all, GroupBy::User, by_tokens, 2, 2, None).await.unwrap();
         assert_eq!(users.iter().map(|it| it.id).collect::<Vec<_>>(), [None]);
-        let (keys, _) = tx.usage_groups(&all, GroupBy::Key, BY_REQUESTS, (9, 0), None).await.unwrap();
+        let (keys, _) = tx.usage_groups(&all, GroupBy::Key, BY_REQUESTS, 9, 0, None).await.unwrap();
         let found: Vec<_> = keys.iter().map(|it| (it.id, it.name.as_deref(), it.key_prefix.as_deref())).collect();
         assert_eq!(found, [(Some(key.id.0), Some("ci"), Some("gty_Ab000001")), (None, None, None), (Some(999), None, Some("gty_Ab000001"))]);
         // None of them has a name in another organisation.
         for (by, name) in [(GroupBy::User, "ada"), (GroupBy::Key, "ci"), (GroupBy::Org, "Acme")] {
             for (scope, known) in [(Some(org.id), Some(name)), (Some(OrgId(org.id.0 + 1)), None)] {
-                let (groups, _) = tx.usage_groups(&all, by, BY_REQUESTS, (9, 0), scope).await.unwrap();
+                let (groups, _) = tx.usage_groups(&all, by, BY_REQUESTS, 9, 0, scope).await.unwrap();
                 assert_eq!(groups.iter().find_map(|it| it.name.as_deref()), known, "{by:?} {scope:?}");
             }
         }
-        let (orgs, _) = tx.usage_groups(&all, GroupBy::Org, BY_REQUESTS, (9, 0), None).await.unwrap();
+        let (orgs, _) = tx.usage_groups(&all, GroupBy::Org, BY_REQUESTS, 9, 0, None).await.unwrap();
         assert_eq!((orgs[0].name.as_deref(), orgs[0].sums), (Some("Acme"), sums(&rows)));
         let up = Sort { by: GroupColumn::P95, order: Order::Asc };
-        assert_eq!(tx.usage_groups(&all, GroupBy::Model, up, (9, 0), None).await.unwrap().0[0].name.as_deref(), Some("qwen"));
+        assert_eq!(tx.usage_groups(&all, GroupBy::Model, up, 9, 0, None).await.unwrap().0[0].name.as_deref(), Some("qwen"));
         assert_eq!(time_of(rows[0].id), at(0));
     }
 }

@@ -1,9 +1,8 @@
 //! Lists in which one unreadable row must not hide the others.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::BTreeSet;
+
+use parking_lot::Mutex;
 
 use crate::{StoreError, StoreResult};
 
@@ -14,22 +13,22 @@ const REMEMBERED: usize = 10_000;
 
 /// Returns how many rows the lists of this process left out because they can't be read. Each row counts once.
 pub fn left_out() -> usize {
-    LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner).len()
+    LEFT_OUT.lock().len()
 }
 
 /// The rows of a table that could be read, for callers that go on without the others.
 #[derive(Debug)]
-pub struct Readable<T> {
+pub struct Decoded<T> {
     pub rows: Vec<T>,
     /// [`StoreError::Corrupt`] for each row that this program can't read, because another version or a person by hand
     /// wrote it.
     pub bad: Vec<StoreError>,
 }
 
-impl<T> Readable<T> {
+impl<T> Decoded<T> {
     /// Returns the readable rows, for a list that is shown. Each of the others is logged once.
     pub fn shown(self) -> Vec<T> {
-        let mut known = LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = LEFT_OUT.lock();
         for row in self.bad.iter().map(ToString::to_string) {
             if known.len() < REMEMBERED && known.insert(row.clone()) {
                 tracing::error!(row, "left out of lists until it can be read");
@@ -43,14 +42,14 @@ impl<T> Readable<T> {
     /// # Errors
     /// Those of `decode` that are not about a row.
     pub(crate) fn of<R>(rows: Vec<R>, decode: impl Fn(R) -> StoreResult<T>) -> StoreResult<Self> {
-        let mut readable = Self { rows: Vec::with_capacity(rows.len()), bad: Vec::new() };
+        let mut decoded = Self { rows: Vec::with_capacity(rows.len()), bad: Vec::new() };
         for row in rows {
             match decode(row) {
-                Ok(row) => readable.rows.push(row),
-                Err(error @ StoreError::Corrupt { .. }) => readable.bad.push(error),
+                Ok(row) => decoded.rows.push(row),
+                Err(error @ StoreError::Corrupt { .. }) => decoded.bad.push(error),
                 Err(error) => return Err(error),
             }
         }
-        Ok(readable)
+        Ok(decoded)
     }
 }

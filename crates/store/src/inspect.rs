@@ -6,12 +6,12 @@ use sqlx::{ConnectOptions, Connection, postgres::PgConnectOptions, sqlite::Sqlit
 
 use crate::{DatabaseKind, StoreError, StoreResult, migration_versions};
 
-/// Longest time that [`look`] may take.
+/// Longest time that [`inspect`] may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What [`look`] found behind an address.
+/// What [`inspect`] found behind an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct Inspection {
     pub kind: DatabaseKind,
     /// Version of the schema; `None` if Gantry has made no tables there yet.
     pub version: Option<i64>,
@@ -26,12 +26,12 @@ pub struct Look {
 ///
 /// # Errors
 /// Those of [`crate::Store::open`], except that a schema of any version is accepted.
-pub async fn look(url: &str) -> StoreResult<Look> {
+pub async fn inspect(url: &str) -> StoreResult<Inspection> {
     let newest = migration_versions().map(|(number, _)| number).max().unwrap_or(0);
     let (kind, version, may_create) = tokio::time::timeout(LIMIT, version(url))
         .await
         .map_err(|_| StoreError::Database(sqlx::Error::PoolTimedOut))??;
-    Ok(Look { kind, version, newest, may_create })
+    Ok(Inspection { kind, version, newest, may_create })
 }
 
 async fn version(url: &str) -> StoreResult<(DatabaseKind, Option<i64>, bool)> {

@@ -18,7 +18,7 @@ const BEGIN: Duration = Duration::from_secs(5);
 /// closed and not given back to the pool. It may be dead, and a late answer could not be matched to its statement.
 /// (sqlx would take it back and wait for that answer for ever, and it knows nothing of a transaction whose `BEGIN` was
 /// cancelled: 0.9.0, sqlx-postgres/src/transaction.rs.)
-pub(crate) struct Held {
+pub(crate) struct PgTransaction {
     pub(crate) conn: PoolConnection<Postgres>,
     /// Longest wait for the answer to a statement.
     limit: Duration,
@@ -26,19 +26,19 @@ pub(crate) struct Held {
     owed: bool,
 }
 
-impl Held {
+impl PgTransaction {
     /// Begins a transaction, with `statement` in place of a plain `BEGIN`.
     pub(crate) async fn open(
         pool: &PgPool,
         statement: Option<&'static str>,
         limit: Duration,
     ) -> StoreResult<Self> {
-        let mut held = Self { conn: pool.acquire().await?, limit, owed: true };
+        let mut tx = Self { conn: pool.acquire().await?, limit, owed: true };
         let statement = statement.map(SqlSafeStr::into_sql_str);
-        let begun = timeout(BEGIN, PgTransactionManager::begin(&mut held.conn, statement)).await;
+        let begun = timeout(BEGIN, PgTransactionManager::begin(&mut tx.conn, statement)).await;
         begun.map_err(late)??;
-        held.owed = false;
-        Ok(held)
+        tx.owed = false;
+        Ok(tx)
     }
 
     /// Notes that a statement is about to be sent. Returns how long to wait for its answer.
@@ -77,7 +77,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for PgTransaction {
     fn drop(&mut self) {
         if self.owed {
             self.conn.close_on_drop();
