@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io, io::Write, path::Path, process::ExitCode};
 
 use clap::ArgMatches;
 use gantry_cli::{Exit, command};
-use gantry_control::hub;
+use gantry_connect::HttpUrl;
 use gantry_settings::{Entry, Origin, Settings, SettingsError, Sources};
 use tracing_subscriber::EnvFilter;
 
@@ -123,7 +123,7 @@ fn check_texts(settings: &Settings) -> Result<(), SettingsError> {
     if let Err(error) = EnvFilter::try_new(&settings.rust_log) {
         return refuse("RUST_LOG", format!("must be as in info,gantry_control=debug: {error}"));
     }
-    if settings.hub_endpoint.as_deref().is_some_and(|it| hub::Endpoint::parse(it).is_none()) {
+    if settings.hub_endpoint.as_deref().is_some_and(|it| HttpUrl::parse(it).is_none()) {
         return refuse("HUB_ENDPOINT", "must be of the form https://host[:port][/path]".to_owned());
     }
     Ok(())

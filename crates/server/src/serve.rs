@@ -16,6 +16,7 @@ use gantry_admin_api::{
     seats::Seats,
     tokens::uses::{self, TokenUses},
 };
+use gantry_connect::HttpUrl;
 use gantry_control::{
     Control, budgets, hub,
     machine::Machine,
@@ -298,8 +299,7 @@ fn control(
     let (phases, _) = broadcast::channel(256);
     let listeners = engines.runtime.listeners();
     let endpoint = settings.hub_endpoint.as_deref().map(|it| {
-        hub::Endpoint::parse(it)
-            .context("HUB_ENDPOINT can't be used: it is not of the form https://host[:port]")
+        HttpUrl::parse(it).context("HUB_ENDPOINT can't be used: it is not of the form https://host[:port]")
     });
     Ok(Control {
         config: control_config(settings, base, breaker, &engines),

@@ -80,9 +80,9 @@ pub async fn gateway(
 
 /// Returns the port of an address on this machine; `None` for other addresses.
 pub fn local_port(url: &str) -> Option<u16> {
-    let Place { host, port, .. } = Place::parse(url).ok()?;
-    let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|it| it.is_loopback());
-    is_here.then_some(port)
+    let url = Place::parse(url).ok()?.0;
+    let is_here = url.host() == "localhost" || url.host().parse::<IpAddr>().is_ok_and(|it| it.is_loopback());
+    is_here.then_some(url.port())
 }
 
 async fn readiness(client: &Client) -> Check {

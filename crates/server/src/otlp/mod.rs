@@ -42,7 +42,7 @@ pub(crate) fn open(settings: &Settings, counts: &Counts) -> anyhow::Result<Optio
     let (follows_parent, share) = settings.otel_traces_sampler.decides(settings.otel_traces_sampler_arg);
     let spans =
         Spans { sampler: Sampler { follows_parent, share }, to, dropped: Arc::clone(&counts.dropped) };
-    let client = client::Client::new(endpoint.clone(), &settings.otel_exporter_otlp_headers)?;
+    let client = client::Client::new(endpoint.0.clone(), &settings.otel_exporter_otlp_headers)?;
     let resource = encode::resource(settings);
     let room = settings.otel_bsp_max_queue_size as usize;
     Ok(Some((spans, Exporter::new(blocks, client, resource, counts.clone(), room))))
