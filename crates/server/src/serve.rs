@@ -39,6 +39,7 @@ use gantry_settings::{Entry, Settings};
 use gantry_store::{DatabaseKind, Store};
 use http::HeaderValue;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use sd_notify::NotifyState;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::{
     runtime::Handle,
@@ -54,8 +55,7 @@ use crate::{
     engine_runtime::{self, EngineRuntime},
     home, metrics,
     monitor::Watch,
-    notify::Notify,
-    otlp,
+    notify, otlp,
     runtime_look::RuntimeLook,
     secrets,
     shutdown::{End, Signals},
@@ -109,7 +109,6 @@ async fn serve(
 ) -> anyhow::Result<bool> {
     let machine = Machine::new(settings.gpu_inventory_file.as_deref());
     let machine = Arc::new(machine.context("GPU_INVENTORY_FILE can't be used")?);
-    let notify = Arc::new(Notify::from_env());
     let traced = otlp::Counts::default();
     let (spans, exporter) = otlp::open(&settings, &traced)?.unzip();
     let base = Base::open(&settings).await?;
@@ -170,8 +169,7 @@ async fn serve(
     observe(&supervisor, &control);
     let shipping = deliveries(&control, reader, exporter);
 
-    let watchdog = Arc::clone(&notify);
-    supervisor.spawn("watchdog", |stop| async move { watchdog.feed_watchdog(stop).await });
+    supervisor.spawn("watchdog", notify::feed_watchdog);
 
     let told = door::Told::new(entries, plane.addr(), &base.data_dir, runtime_name);
     supervisor.spawn("door", |stop| door::serve(told, stop));
@@ -179,13 +177,13 @@ async fn serve(
     // From here on a signal starts an orderly shutdown. Before this point it kills the process, which does no harm.
     let mut signals = Signals::listen()?;
     announce(&settings, &base.store, &plane, &setup_token).await?;
-    notify.ready();
+    notify::send(&NotifyState::Ready);
     if with_demo {
         let (addr, docker_host) = (plane.addr(), settings.container_host.clone());
         supervisor.spawn("demo", move |stop| demo::run(app, addr, docker_host, stop));
     }
     let told = until_the_end(&mut signals, [&supervisor, &shipping]).await;
-    notify.stopping();
+    notify::send(&NotifyState::Stopping);
     let end = End { settings: &settings, plane: &plane, control: &control, supervisor, shipping };
     let clean = end.run(&mut signals).await;
     control.supervision.give_back().await;
