@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{
     exit::{Failure, Outcome, Refusal},
-    out::reader_gone,
+    output::reader_gone,
 };
 
 /// Address of the gateway by default.
@@ -26,14 +26,14 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove
 
 /// A gateway's address. It has a base if a proxy serves other things beside the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place(pub(crate) HttpUrl);
+pub(crate) struct GatewayUrl(pub(crate) HttpUrl);
 
-impl Place {
+impl GatewayUrl {
     /// # Errors
     /// The text does not have the form `http[s]://host[:port][/base]`.
     pub(crate) fn parse(text: &str) -> Outcome<Self> {
         HttpUrl::parse(text).map(Self).ok_or_else(|| {
-            let text = crate::out::clean(text);
+            let text = crate::text::clean(text);
             Failure::Usage(format!("`{text}` is no address of a gateway: it has the form http://host:port"))
         })
     }
@@ -87,14 +87,14 @@ pub(crate) enum Login {
 
 /// Talks to one gateway.
 pub(crate) struct Client {
-    pub(crate) place: Place,
+    pub(crate) gateway: GatewayUrl,
     connector: Connector,
     pub(crate) login: Login,
 }
 
 impl Client {
-    pub(crate) fn new(place: Place, login: Login) -> Self {
-        Self { place, connector: Connector::default(), login }
+    pub(crate) fn new(gateway: GatewayUrl, login: Login) -> Self {
+        Self { gateway, connector: Connector::default(), login }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Outcome<Answer> {
@@ -109,7 +109,11 @@ impl Client {
     /// The request fails, or the answer's status is not a success.
     pub(crate) async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Outcome<Answer> {
         let late = |_| {
-            Failure::Unreachable(format!("{} did not answer within {} s", self.place.url(), ANSWER.as_secs()))
+            Failure::Unreachable(format!(
+                "{} did not answer within {} s",
+                self.gateway.url(),
+                ANSWER.as_secs()
+            ))
         };
         tokio::time::timeout(ANSWER, self.patient_call(method, path, body)).await.map_err(late)?
     }
@@ -158,7 +162,7 @@ impl Client {
     }
 
     async fn connect(&self) -> Outcome<HttpConnection> {
-        tokio::time::timeout(CONNECT, self.connector.http(&self.place.0))
+        tokio::time::timeout(CONNECT, self.connector.http(&self.gateway.0))
             .await
             .map_err(|_| self.unreachable("it does not answer"))?
             .map_err(|error| match (&error, error.advice()) {
@@ -171,8 +175,8 @@ impl Client {
     fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Outcome<Request<Bytes>> {
         let mut request = Request::builder()
             .method(method)
-            .uri(format!("{}{path}", self.place.0.base()))
-            .header(header::HOST, self.place.0.authority())
+            .uri(format!("{}{path}", self.gateway.0.base()))
+            .header(header::HOST, self.gateway.0.authority())
             .header(header::ACCEPT, "application/json")
             .header(header::USER_AGENT, concat!("gantry/", env!("CARGO_PKG_VERSION")));
         match &self.login {
@@ -205,14 +209,17 @@ impl Client {
     }
 
     fn unreachable(&self, why: &str) -> Failure {
-        let url = self.place.url();
+        let url = self.gateway.url();
         Failure::Unreachable(format!(
             "no gateway at {url}: {why} (another address: --url or GANTRY_URL; `gantry doctor` looks further)"
         ))
     }
 
     fn broke_off(&self) -> Failure {
-        Failure::Unreachable(format!("{} closed the connection without a complete answer", self.place.url()))
+        Failure::Unreachable(format!(
+            "{} closed the connection without a complete answer",
+            self.gateway.url()
+        ))
     }
 }
 
@@ -222,13 +229,13 @@ mod tests {
 
     #[test]
     fn an_address_may_have_a_base_and_an_address_in_brackets() {
-        let place = Place::parse("https://Box.lan/llm/").unwrap();
-        assert_eq!((place.0.host(), place.0.port(), place.0.base()), ("box.lan", 443, "/llm"));
-        assert_eq!(place.url(), "https://box.lan/llm");
-        let place = Place::parse("http://[::1]:8084").unwrap();
-        assert_eq!((place.0.host(), place.0.port()), ("::1", 8084));
+        let gateway = GatewayUrl::parse("https://Box.lan/llm/").unwrap();
+        assert_eq!((gateway.0.host(), gateway.0.port(), gateway.0.base()), ("box.lan", 443, "/llm"));
+        assert_eq!(gateway.url(), "https://box.lan/llm");
+        let gateway = GatewayUrl::parse("http://[::1]:8084").unwrap();
+        assert_eq!((gateway.0.host(), gateway.0.port()), ("::1", 8084));
         for wrong in ["box:8084", "ftp://a", "http://u:p@a", "http://", "", "http://a?b=c"] {
-            assert!(matches!(Place::parse(wrong), Err(Failure::Usage(_))), "{wrong}");
+            assert!(matches!(GatewayUrl::parse(wrong), Err(Failure::Usage(_))), "{wrong}");
         }
     }
 
