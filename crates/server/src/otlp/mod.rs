@@ -1,5 +1,15 @@
 //! Sends spans of requests to a collector (OTLP over HTTP). A program built without the feature `otlp` can't do that,
 //! and refuses to start if a collector is set.
+//!
+//! The crate `opentelemetry-otlp` (looked at in 0.33, without its HTTP clients) would bring in only itself and
+//! `opentelemetry-http`, and could use our TLS through its `HttpClient` trait. It is not used because users would lose
+//! something and little code would go:
+//! * `gantry_trace_spans_total` counts rejected and dropped spans. Its exporter and its batch processor only log them.
+//! * It gives a batch up after 3 retries within the time limit of one export. We keep it while there is room.
+//! * Its batch processor exports on a thread without a Tokio runtime, where our connections do not work. With the
+//!   exporter alone, the queue, the batches and the attributes would stay here.
+//! * It would build each span twice, as `SpanData` and as a message: 6.6 instead of 3.7 µs for a span with 15 attributes
+//!   (release build, batches of 512), and 352 more bytes for each span that waits.
 
 #[cfg(feature = "otlp")]
 mod client;
