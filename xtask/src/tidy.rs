@@ -24,7 +24,7 @@ const LONGEST: usize = 600;
 /// For each of our crates, those of ours that it may depend on. From ARCHITECTURE.md.
 const LAYERS: &[(&str, &[&str])] = &[
     ("gantry-domain", &[]),
-    ("gantry-settings", &["gantry-domain"]),
+    ("gantry-settings", &["gantry-connect", "gantry-domain"]),
     ("gantry-store", &["gantry-domain", "gantry-settings"]),
     ("gantry-runtime", &["gantry-domain"]),
     ("gantry-image", &[]),
@@ -44,7 +44,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gantry-connect", &[]),
     ("gantry-cli", &["gantry-connect", "gantry-domain", "gantry-settings"]),
     ("gantry-inspect", &["gantry-domain"]),
-    ("gantry-admin-api", &["gantry-domain", "gantry-inspect", "gantry-settings", "gantry-store"]),
+    (
+        "gantry-admin-api",
+        &["gantry-connect", "gantry-domain", "gantry-inspect", "gantry-settings", "gantry-store"],
+    ),
     ("gantry-bench", &[]),
 ];
 

@@ -8,6 +8,7 @@ use axum::{
     extract::{Path, State, rejection::PathRejection},
     response::IntoResponse,
 };
+use gantry_connect::HttpUrl;
 use gantry_domain::{
     ApiError, ErrorCode,
     audit::Action,
@@ -253,23 +254,13 @@ fn engine_urls(value: &Value) -> Option<Vec<String>> {
     (distinct.len() == urls.len()).then_some(urls)
 }
 
-/// `http[s]://host[:port][/base]` without user, query or fragment; returns it without a slash at the end.
+/// An [`HttpUrl`] whose base has only plain segments; returns it as it was written, but for a slash at the end.
 fn engine_url(text: &str) -> Option<String> {
-    let uri: http::Uri = text.parse().ok()?;
-    let (scheme, authority) = (uri.scheme_str()?, uri.authority()?);
-    let base = uri.path().strip_suffix('/').unwrap_or(uri.path());
+    let url = HttpUrl::parse(text).filter(|_| text.len() <= 500 && !text.ends_with("//"))?;
     let plain = |it: &str| {
         let legal = |it: u8| it.is_ascii_alphanumeric() || b"-._~".contains(&it);
         !matches!(it, "" | "." | "..") && it.bytes().all(legal)
     };
-    let legal = text.len() <= 500
-        && matches!(scheme, "http" | "https")
-        && !authority.as_str().contains('@')
-        && !authority.host().is_empty()
-        // Nothing but a port may follow the host.
-        && (authority.port_u16().is_some() || authority.as_str() == authority.host())
-        && uri.query().is_none()
-        && !text.contains('#')
-        && base.split('/').skip(1).all(plain);
-    legal.then(|| format!("{scheme}://{authority}{base}"))
+    let legal = url.base().split('/').skip(1).all(plain);
+    legal.then(|| format!("{}://{}{}", url.scheme(), url.authority(), url.base()))
 }

@@ -10,13 +10,14 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Cx,
-    args::{connected, int, number, option, place, text, texts},
     complete,
+    cx::Cx,
     events::Events,
     exit::{Failure, Outcome},
+    gateway_options::connected,
     http::{Client, Login},
-    out::{Foreign, Tone},
+    options::{int, number, option, positional, text, texts},
+    output::{Foreign, Tone},
     target::variable,
 };
 
@@ -28,7 +29,7 @@ const LONGEST: u64 = 64 << 20;
 
 pub(crate) fn command() -> Command {
     connected(Command::new("chat").about("Talks with a running model"))
-        .arg(complete::models(place("MODEL", "Served name of the model")))
+        .arg(complete::models(positional("MODEL", "Served name of the model")))
         .arg(Arg::new("PROMPT").num_args(1..).help(
             "What to ask, once; `-` among the words stands for standard input. Left out: standard input, at a terminal a \
              conversation",
@@ -133,7 +134,7 @@ impl<'a> Talk<'a> {
         let messages: Vec<Value> = system.into_iter().collect();
         Ok(Self {
             cx,
-            client: Client::new(cx.client.place.clone(), login),
+            client: Client::new(cx.client.gateway.clone(), login),
             request,
             n_fixed: messages.len(),
             messages,
@@ -159,7 +160,7 @@ impl<'a> Talk<'a> {
             for event in events.take(bytes) {
                 if !event["error"].is_null() {
                     let why = event["error"]["message"].as_str().unwrap_or("the answer broke off");
-                    return Err(Failure::Failed(crate::out::clean(why)));
+                    return Err(Failure::Failed(crate::text::clean(why)));
                 }
                 let delta = &event["choices"][0]["delta"];
                 let part = |name: &str| delta[name].as_str().unwrap_or_default();
@@ -216,7 +217,7 @@ impl<'a> Talk<'a> {
                 Ok(_) => {}
                 Err(failure) if failure.ends_all() => return Err(failure),
                 Err(failure) => {
-                    crate::complain(&failure, &self.cx.out);
+                    self.cx.out.complain(&failure);
                     // Forget the question, so that it can be asked again.
                     self.messages.pop();
                 }
@@ -248,7 +249,7 @@ impl Shown<'_> {
         if !text.is_empty() && io::stdout().is_terminal() && io::stderr().is_terminal() {
             self.thinking = true;
             let _ =
-                write!(io::stderr().lock(), "{}", cx.out.paint(Tone::Dim, &crate::out::clean_lines(text)));
+                write!(io::stderr().lock(), "{}", cx.out.paint(Tone::Dim, &crate::text::clean_lines(text)));
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, ffi::OsStr, time::Duration};
 
-use clap::{Arg, ArgMatches};
+use clap::{Arg, ArgMatches, Command};
 use clap_complete::{
     CompleteEnv,
     engine::{ArgValueCompleter, CompletionCandidate},
@@ -19,9 +19,9 @@ use gantry_domain::model::{
 use serde_json::Value;
 
 use crate::{
-    args::command,
     exit::{Failure, Outcome},
     http::Client,
+    options::option,
     session::Sessions,
     target::{self, Target},
 };
@@ -34,11 +34,12 @@ const PATIENCE: Duration = Duration::from_millis(800);
 /// Most candidates that are offered; more are no help.
 const MOST: usize = 500;
 
-/// Answers a shell that asks for completions. Returns `false` if no shell asks and the arguments are a normal command.
+/// Answers a shell that asks for completions of `command`. Returns `false` if no shell asks and the arguments are a
+/// normal command.
 ///
 /// # Errors
 /// The shell is not known, or standard output is closed.
-pub fn completed(args: &[String]) -> Result<bool, std::io::Error> {
+pub(crate) fn completed(command: fn() -> Command, args: &[String]) -> Result<bool, std::io::Error> {
     let here = std::env::current_dir().ok();
     CompleteEnv::with_factory(command)
         .var(VARIABLE)
@@ -160,7 +161,7 @@ fn candidates(
         .filter(fits)
         .take(MOST)
         .map(|(word, about)| {
-            CompletionCandidate::new(word).help(about.map(|it| crate::out::clean(&it).into()))
+            CompletionCandidate::new(word).help(about.map(|it| crate::text::clean(&it).into()))
         })
         .collect()
 }
@@ -181,7 +182,7 @@ fn asked(sources: &[Source]) -> Outcome<BTreeMap<String, String>> {
     let matches = options(&words)?;
     let (target, sessions) = (Target::of(&matches)?, Sessions::of_user()?);
     let login = target.login(&matches, &sessions)?;
-    let client = Client::new(target.place, login);
+    let client = Client::new(target.gateway, login);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let list = runtime.block_on(async {
         let look = async {
@@ -203,7 +204,8 @@ fn asked(sources: &[Source]) -> Outcome<BTreeMap<String, String>> {
 
 /// Parses the options that select the gateway, separately from the unfinished rest of the line.
 fn options(words: &[String]) -> Outcome<ArgMatches> {
-    let command = crate::args::connected(clap::Command::new("gantry"));
+    let options = [option("url", "URL", ""), option("context", "NAME", "")];
+    let command = Command::new("gantry").args(options);
     let words = std::iter::once("gantry").chain(words.iter().map(String::as_str));
     command.try_get_matches_from(words).map_err(|error| Failure::Usage(error.to_string()))
 }

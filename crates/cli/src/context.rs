@@ -4,13 +4,15 @@ use clap::{ArgMatches, Command};
 use serde_json::{Value, json};
 
 use crate::{
-    args::{aliased, connected, flag, has, place, places, text, texts},
     complete,
     exit::{Failure, Outcome},
-    http::Place,
-    out::{Out, Table, Tone, clean},
+    gateway_options::connected,
+    http::GatewayUrl,
+    options::{aliased, flag, has, positional, positionals, text, texts},
+    output::{Out, Table, Tone},
     session::Sessions,
     target::{Contexts, Target, contexts},
+    text::clean,
 };
 
 /// Longest name of a context, which appears in commands and files.
@@ -21,16 +23,16 @@ pub(crate) fn command() -> Command {
     let list = aliased(Command::new("list"), "ls").about("Lists the contexts; `*` marks the one in use");
     let using = Command::new("use")
         .about("Says which context the verbs use from now on")
-        .arg(context(place("NAME", "Name of the context").required(false)))
+        .arg(context(positional("NAME", "Name of the context").required(false)))
         .arg(flag("none", "None: the gateway of this machine, or that of GANTRY_URL").conflicts_with("NAME"));
     let add = Command::new("add")
         .about("Gives a gateway a name")
-        .arg(place("NAME", "Name of the context"))
-        .arg(place("URL", "Address of the gateway, such as https://llm.example.org"))
+        .arg(positional("NAME", "Name of the context"))
+        .arg(positional("URL", "Address of the gateway, such as https://llm.example.org"))
         .arg(flag("use", "The verbs use it from now on"));
     let remove = aliased(Command::new("remove"), "rm")
         .about("Forgets contexts, with their sessions and tokens")
-        .arg(context(places("NAME", "Name of the context")));
+        .arg(context(positionals("NAME", "Name of the context")));
     connected(Command::new("context").about("Names for gateways: list, use, add, remove"))
         .subcommand_required(true)
         .subcommands([list, using, add, remove])
@@ -83,7 +85,7 @@ fn add(matches: &ArgMatches, out: &Out) -> Outcome<()> {
             clean(name)
         )));
     }
-    let url = Place::parse(text(matches, "URL").unwrap_or_default())?.url();
+    let url = GatewayUrl::parse(text(matches, "URL").unwrap_or_default())?.url();
     let uses = has(matches, "use");
     contexts()?.change(|it| {
         it.contexts.insert(name.to_owned(), url.clone());
@@ -133,7 +135,7 @@ fn remove(names: &[&str], out: &Out) -> Outcome<()> {
         })?;
         match url {
             Some(url) => {
-                let target = Target { place: Place::parse(&url)?, context: Some((*name).to_owned()) };
+                let target = Target { gateway: GatewayUrl::parse(&url)?, context: Some((*name).to_owned()) };
                 sessions.drop(&target.key())?;
                 out.note(&format!("context {} is removed", clean(name)));
             }

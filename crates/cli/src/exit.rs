@@ -4,7 +4,7 @@ use std::{fmt::Write as _, io};
 
 use serde_json::{Value, json};
 
-use crate::out::clean;
+use crate::text::clean;
 
 /// How a command ended; the number is the process's exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use clap::{Arg, Command};
 
-use crate::{Exit, command};
+use crate::{exit::Exit, tree::command};
 
 /// Returns the page as Markdown, without a title: the caller adds it.
 pub fn page() -> String {

@@ -4,17 +4,15 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use gantry_connect::{ConnectError, Connector};
-use http::{HeaderMap, Method, Request, Response, Uri, header};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
+use gantry_connect::{ConnectError, Connector, HttpConnection, HttpUrl};
+use http::{HeaderMap, Method, Request, header};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
 use crate::{
     exit::{Failure, Outcome, Refusal},
-    out::reader_gone,
+    output::reader_gone,
 };
 
 /// Address of the gateway by default.
@@ -26,51 +24,24 @@ const ANSWER: Duration = Duration::from_mins(3);
 const MAX_ANSWER: usize = 256 << 20;
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A gateway's address, taken apart.
+/// A gateway's address. It has a base if a proxy serves other things beside the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
-    tls: bool,
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    /// `host` or `host:port`, as it was written.
-    authority: String,
-    /// Path before the API's own paths, without a slash at the end. It is not empty if a proxy serves other things
-    /// beside the gateway.
-    base: String,
-}
+pub(crate) struct GatewayUrl(pub(crate) HttpUrl);
 
-impl Place {
+impl GatewayUrl {
     /// # Errors
     /// The text does not have the form `http[s]://host[:port][/base]`.
     pub(crate) fn parse(text: &str) -> Outcome<Self> {
-        let wrong = || {
-            let text = crate::out::clean(text);
+        HttpUrl::parse(text).map(Self).ok_or_else(|| {
+            let text = crate::text::clean(text);
             Failure::Usage(format!("`{text}` is no address of a gateway: it has the form http://host:port"))
-        };
-        let uri: Uri = text.parse().map_err(|_| wrong())?;
-        let tls = match uri.scheme_str() {
-            Some("https") => true,
-            Some("http") => false,
-            _ => return Err(wrong()),
-        };
-        let authority = uri.authority().ok_or_else(wrong)?.as_str();
-        let host = uri.host().unwrap_or_default();
-        if authority.contains('@') || uri.query().is_some() || host.is_empty() {
-            return Err(wrong());
-        }
-        Ok(Self {
-            tls,
-            host: host.trim_matches(['[', ']']).to_ascii_lowercase(),
-            port: uri.port_u16().unwrap_or(if tls { 443 } else { 80 }),
-            authority: authority.to_owned(),
-            base: uri.path().trim_end_matches('/').to_owned(),
         })
     }
 
     /// Returns the address in the form that the session file uses.
     pub(crate) fn url(&self) -> String {
-        let scheme = if self.tls { "https" } else { "http" };
-        format!("{scheme}://{}{}", self.authority.to_ascii_lowercase(), self.base)
+        let authority = self.0.authority().to_ascii_lowercase();
+        format!("{}://{authority}{}", self.0.scheme(), self.0.base())
     }
 }
 
@@ -116,14 +87,14 @@ pub(crate) enum Login {
 
 /// Talks to one gateway.
 pub(crate) struct Client {
-    pub(crate) place: Place,
+    pub(crate) gateway: GatewayUrl,
     connector: Connector,
     pub(crate) login: Login,
 }
 
 impl Client {
-    pub(crate) fn new(place: Place, login: Login) -> Self {
-        Self { place, connector: Connector::default(), login }
+    pub(crate) fn new(gateway: GatewayUrl, login: Login) -> Self {
+        Self { gateway, connector: Connector::default(), login }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Outcome<Answer> {
@@ -138,7 +109,11 @@ impl Client {
     /// The request fails, or the answer's status is not a success.
     pub(crate) async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Outcome<Answer> {
         let late = |_| {
-            Failure::Unreachable(format!("{} did not answer within {} s", self.place.url(), ANSWER.as_secs()))
+            Failure::Unreachable(format!(
+                "{} did not answer within {} s",
+                self.gateway.url(),
+                ANSWER.as_secs()
+            ))
         };
         tokio::time::timeout(ANSWER, self.patient_call(method, path, body)).await.map_err(late)?
     }
@@ -150,7 +125,10 @@ impl Client {
         path: &str,
         body: Option<&Value>,
     ) -> Outcome<Answer> {
-        self.exchange(method, path, body, async |response| self.complete(response).await).await
+        let mut connection = self.connect().await?;
+        let answer =
+            connection.send(self.request(method, path, body)?).await.map_err(|_| self.broke_off())?;
+        self.complete(answer).await
     }
 
     /// Sends a `GET` request and hands the body of its answer to `take` piece by piece, until it ends.
@@ -166,62 +144,39 @@ impl Client {
         body: Option<&Value>,
         mut take: impl FnMut(&[u8]) -> Outcome<()>,
     ) -> Outcome<()> {
-        self.exchange(method, path, body, async |response| {
-            if !response.status().is_success() {
-                return self.complete(response).await.map(drop);
-            }
-            let mut body = response.into_body();
-            let mut gone = std::pin::pin!(reader_gone());
-            loop {
-                let frame = tokio::select! {
-                    frame = body.frame() => frame,
-                    () = &mut gone => return Err(Failure::Closed),
-                };
-                let Some(frame) = frame else { return Ok(()) };
-                if let Some(data) = frame.map_err(|_| self.broke_off())?.data_ref() {
-                    take(data)?;
-                }
-            }
-        })
-        .await
+        let mut connection = self.connect().await?;
+        let request = self.request(method, path, body)?;
+        let mut answer = connection.send(request).await.map_err(|_| self.broke_off())?;
+        if !answer.head.status.is_success() {
+            return self.complete(answer).await.map(drop);
+        }
+        let mut gone = std::pin::pin!(reader_gone());
+        loop {
+            let part = tokio::select! {
+                part = answer.next() => part,
+                () = &mut gone => return Err(Failure::Closed),
+            };
+            let Some(data) = part.map_err(|_| self.broke_off())? else { return Ok(()) };
+            take(&data)?;
+        }
     }
 
-    async fn exchange<T>(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-        read: impl AsyncFnOnce(Response<Incoming>) -> Outcome<T>,
-    ) -> Outcome<T> {
-        let request = self.request(method, path, body)?;
-        let Place { tls, host, port, .. } = &self.place;
-        let stream = tokio::time::timeout(CONNECT, self.connector.connect(*tls, host, *port))
+    async fn connect(&self) -> Outcome<HttpConnection> {
+        tokio::time::timeout(CONNECT, self.connector.http(&self.gateway.0))
             .await
             .map_err(|_| self.unreachable("it does not answer"))?
             .map_err(|error| match (&error, error.advice()) {
                 (_, Some(advice)) => self.unreachable(&format!("{error}: {advice}")),
                 (ConnectError::Tls(source), None) => self.unreachable(&format!("{error}: {source}")),
                 _ => self.unreachable(&error.to_string()),
-            })?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(stream).await.map_err(|_| self.broke_off())?;
-        let exchange = async {
-            let response = sender.send_request(request).await.map_err(|_| self.broke_off())?;
-            read(response).await
-        };
-        // The connection is driven here, so that dropping this future closes it.
-        tokio::pin!(exchange, connection);
-        tokio::select! {
-            done = &mut exchange => done,
-            _ = &mut connection => exchange.await,
-        }
+            })
     }
 
-    fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Outcome<Request<Full<Bytes>>> {
+    fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Outcome<Request<Bytes>> {
         let mut request = Request::builder()
             .method(method)
-            .uri(format!("{}{path}", self.place.base))
-            .header(header::HOST, &self.place.authority)
+            .uri(format!("{}{path}", self.gateway.0.base()))
+            .header(header::HOST, self.gateway.0.authority())
             .header(header::ACCEPT, "application/json")
             .header(header::USER_AGENT, concat!("gantry/", env!("CARGO_PKG_VERSION")));
         match &self.login {
@@ -239,14 +194,11 @@ impl Client {
             }
             None => Bytes::new(),
         };
-        request
-            .body(Full::new(bytes))
-            .map_err(|_| Failure::Usage("an argument can't be put into a request".to_owned()))
+        request.body(bytes).map_err(|_| Failure::Usage("an argument can't be put into a request".to_owned()))
     }
 
-    async fn complete(&self, response: Response<Incoming>) -> Outcome<Answer> {
-        let (head, body) = response.into_parts();
-        let bytes = Limited::new(body, MAX_ANSWER).collect().await.map_err(|_| self.broke_off())?.to_bytes();
+    async fn complete(&self, answer: gantry_connect::Answer<'_>) -> Outcome<Answer> {
+        let (head, bytes) = answer.read(MAX_ANSWER).await.map_err(|_| self.broke_off())?.into_parts();
         let json = serde_json::from_slice(&bytes).unwrap_or_default();
         if !head.status.is_success() {
             let mut refusal = Refusal::new(head.status.as_u16(), &json);
@@ -257,14 +209,17 @@ impl Client {
     }
 
     fn unreachable(&self, why: &str) -> Failure {
-        let url = self.place.url();
+        let url = self.gateway.url();
         Failure::Unreachable(format!(
             "no gateway at {url}: {why} (another address: --url or GANTRY_URL; `gantry doctor` looks further)"
         ))
     }
 
     fn broke_off(&self) -> Failure {
-        Failure::Unreachable(format!("{} closed the connection without a complete answer", self.place.url()))
+        Failure::Unreachable(format!(
+            "{} closed the connection without a complete answer",
+            self.gateway.url()
+        ))
     }
 }
 
@@ -274,13 +229,13 @@ mod tests {
 
     #[test]
     fn an_address_may_have_a_base_and_an_address_in_brackets() {
-        let place = Place::parse("https://Box.lan/llm/").unwrap();
-        assert_eq!((place.host.as_str(), place.port, place.base.as_str()), ("box.lan", 443, "/llm"));
-        assert_eq!(place.url(), "https://box.lan/llm");
-        let place = Place::parse("http://[::1]:8084").unwrap();
-        assert_eq!((place.host.as_str(), place.port), ("::1", 8084));
+        let gateway = GatewayUrl::parse("https://Box.lan/llm/").unwrap();
+        assert_eq!((gateway.0.host(), gateway.0.port(), gateway.0.base()), ("box.lan", 443, "/llm"));
+        assert_eq!(gateway.url(), "https://box.lan/llm");
+        let gateway = GatewayUrl::parse("http://[::1]:8084").unwrap();
+        assert_eq!((gateway.0.host(), gateway.0.port()), ("::1", 8084));
         for wrong in ["box:8084", "ftp://a", "http://u:p@a", "http://", "", "http://a?b=c"] {
-            assert!(matches!(Place::parse(wrong), Err(Failure::Usage(_))), "{wrong}");
+            assert!(matches!(GatewayUrl::parse(wrong), Err(Failure::Usage(_))), "{wrong}");
         }
     }
 

@@ -6,19 +6,21 @@ use clap::{ArgMatches, Command};
 use serde_json::{Value, json};
 
 use crate::{
-    Cx,
-    args::{aliased, connected, place, text},
+    cx::Cx,
     events::Events,
     exit::Outcome,
-    out::{Table, Tone, cell, clean},
+    gateway_options::connected,
+    options::{aliased, positional, text},
+    output::{Table, Tone},
     progress::Progress,
+    text::{cell, clean},
 };
 
 pub(crate) fn command() -> Command {
     let images = Command::new("images").about("Shows which engine images are on the machine");
     let load = Command::new("load")
         .about("Takes in images from an archive as `docker save` writes it")
-        .arg(place("PATH", "The archive, below one of the gateway's EXPORT_DIRS (`exports` in its data directory unless set)"));
+        .arg(positional("PATH", "The archive, below one of the gateway's EXPORT_DIRS (`exports` in its data directory unless set)"));
     let list = aliased(Command::new("list"), "ls").about("The same as without a verb");
     connected(aliased(images, "image")).subcommands([list, load])
 }

@@ -6,15 +6,17 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Cx,
-    args::{aliased, connected, flag, has, many, number, one_of, option, place, places, text, texts},
     complete,
+    cx::Cx,
     exit::{Failure, Outcome},
+    gateway_options::connected,
     limits,
     named::{Noun, holder, named},
-    out::{Table, Tone, cell, clean},
-    people::{listed, me, most, org_id, search, user_id},
+    options::{aliased, flag, has, many, number, one_of, option, positional, positionals, text, texts},
+    output::{Table, Tone},
+    resolve::{listed, me, most, org_id, search, user_id},
     several::each,
+    text::{cell, clean},
     times::ahead,
 };
 
@@ -76,7 +78,7 @@ pub(crate) fn command() -> Command {
     let revoke = aliased(Command::new("revoke"), "rm")
         .about("Ends keys at once")
         .arg(own())
-        .arg(complete::keys(places("KEY", WHICH)));
+        .arg(complete::keys(positionals("KEY", WHICH)));
     let show = Command::new("show").about("Shows a key with its limits and budgets").arg(own()).arg(key());
     connected(aliased(Command::new("keys").about("API keys: list, create, change, revoke"), "key"))
         .subcommand_required(true)
@@ -88,7 +90,7 @@ const WHICH: &str =
     "Id, prefix or name of the key, as the list shows it; `id:2` and `name:2` where a number is both";
 
 fn key() -> Arg {
-    complete::keys(place("KEY", WHICH))
+    complete::keys(positional("KEY", WHICH))
 }
 
 fn mode() -> Arg {
@@ -170,7 +172,7 @@ async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         put(field, (!given.is_empty()).then(|| json!(given)));
     }
     put("limit_mode", text(matches, "limit-mode").map(Value::from));
-    put("expires_at", text(matches, "expires").map(|it| ahead(it, crate::now()).into()));
+    put("expires_at", text(matches, "expires").map(|it| ahead(it, crate::times::now()).into()));
     if let Some(org) = text(matches, "org") {
         put("org_id", Some(org_id(cx, org).await?.into()));
     }
@@ -221,7 +223,7 @@ async fn set(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         }
     }
     if let Some(end) = text(matches, "expires") {
-        let end = if end == "never" { Value::Null } else { ahead(end, crate::now()).into() };
+        let end = if end == "never" { Value::Null } else { ahead(end, crate::times::now()).into() };
         body.insert("expires_at".to_owned(), end);
     }
     limits::put(matches, &mut body);

@@ -1,67 +1,69 @@
 //! The command line of `gantry`: every verb with its help, and the code of the verbs that talk to a gateway over its
 //! public API. The server crate runs what needs the gateway's own parts (`serve`, the database for `doctor`).
 
-mod args;
+mod audit;
 mod chat;
 mod complete;
 mod context;
+mod cx;
 pub mod doctor;
 mod events;
 mod exit;
+mod gateway_options;
 mod help;
 mod http;
 mod images;
 mod keys;
 mod limits;
 mod local;
-mod log;
 mod models;
 mod named;
+mod options;
 mod orgs;
-mod out;
+mod output;
 mod own;
-mod people;
 mod private_file;
 mod progress;
 mod registry;
+mod resolve;
 mod session;
 mod several;
 mod sign_in;
 mod status;
 mod target;
 mod terminal;
+mod text;
 mod times;
 mod tokens;
 mod top;
+mod tree;
 mod upstreams;
 mod usage;
 mod users;
 
 use clap::ArgMatches;
-use gantry_domain::{Role, Timestamp};
 
-pub use crate::{
-    args::{command, tip},
-    complete::completed,
-    exit::Exit,
-    help::page,
-    out::harmless,
-};
 use crate::{
+    cx::Cx,
     exit::{Failure, Outcome},
     http::{Client, Login},
-    out::Out,
+    output::Out,
     session::Sessions,
     target::Target,
 };
+pub use crate::{
+    exit::Exit,
+    help::page,
+    text::harmless,
+    tree::{command, tip},
+};
 
-/// Context of the command that is running.
-struct Cx {
-    client: Client,
-    out: Out,
-    sessions: Sessions,
-    /// Name under which the login is stored.
-    key: String,
+/// Answers a shell that asks for completions. Returns `false` if no shell asks and the arguments are a normal command.
+///
+/// # Errors
+/// The shell is not known, or standard output is closed.
+pub fn completed(args: &[String]) -> Result<bool, std::io::Error> {
+    complete::completed(command, args)
 }
 
 /// Runs a verb that needs nothing but the API, and returns its exit code. Errors are printed on standard error.
@@ -76,7 +78,7 @@ pub fn run(verb: &str, matches: &ArgMatches) -> Exit {
     match perform(verb, matches, leaf, out.clone()) {
         Ok(()) => Exit::Done,
         Err(failure) => {
-            complain(&failure, &out);
+            out.complain(&failure);
             failure.exit()
         }
     }
@@ -88,7 +90,7 @@ pub fn run(verb: &str, matches: &ArgMatches) -> Exit {
 /// No password was given; the reason is printed on standard error.
 pub fn new_password(prompt: &str) -> Result<secrecy::SecretString, Exit> {
     sign_in::new_password(prompt).map_err(|failure| {
-        complain(&failure, &Out::new(false, false));
+        Out::new(false, false).complain(&failure);
         failure.exit()
     })
 }
@@ -98,27 +100,16 @@ pub fn new_password(prompt: &str) -> Result<secrecy::SecretString, Exit> {
 /// # Errors
 /// They can't be used; the reason is printed on standard error.
 pub fn named_gateway(matches: &ArgMatches) -> Result<Option<String>, Exit> {
-    Target::given(matches).map(|it| it.map(|it| it.place.url())).map_err(|failure| {
-        complain(&failure, &Out::new(false, false));
+    Target::given(matches).map(|it| it.map(|it| it.gateway.url())).map_err(|failure| {
+        Out::new(false, false).complain(&failure);
         failure.exit()
     })
-}
-
-fn complain(failure: &Failure, out: &Out) {
-    use std::io::Write;
-    let text = match failure {
-        Failure::Closed | Failure::Told(_) => String::new(),
-        failure if out.json => format!("{}\n", harmless(&failure.json().to_string())),
-        failure => out::clean_lines(&failure.words()),
-    };
-    // Ignored: if standard error fails, the failure can't be reported anywhere.
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
 fn perform(verb: &str, matches: &ArgMatches, leaf: &ArgMatches, out: Out) -> Outcome<()> {
     match verb {
         "completions" => return local::completions(matches, &out),
-        "man" => return local::man(matches, &out),
+        "man" => return local::man(command(), matches, &out),
         "exit-codes" => return out.raw(Exit::list().as_bytes()),
         "context" => return context::run(matches, &out),
         _ => {}
@@ -127,7 +118,7 @@ fn perform(verb: &str, matches: &ArgMatches, leaf: &ArgMatches, out: Out) -> Out
     let sessions = Sessions::of_user()?;
     let login = if verb == "login" { Login::Nobody } else { target.login(leaf, &sessions)? };
     let key = target.key();
-    let cx = Cx { client: Client::new(target.place, login), out, sessions, key };
+    let cx = Cx { client: Client::new(target.gateway, login), out, sessions, key };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -137,7 +128,7 @@ fn perform(verb: &str, matches: &ArgMatches, leaf: &ArgMatches, out: Out) -> Out
             "login" => sign_in::login(&cx, matches).await,
             "logout" => sign_in::logout(&cx).await,
             "passwd" => sign_in::passwd(&cx).await,
-            "audit" => log::run(&cx, matches).await,
+            "audit" => audit::run(&cx, matches).await,
             "registry" => registry::run(&cx, matches).await,
             "upstreams" => upstreams::run(&cx).await,
             "models" => models::run(&cx, matches).await,
@@ -159,13 +150,4 @@ fn perform(verb: &str, matches: &ArgMatches, leaf: &ArgMatches, out: Out) -> Out
     // A read from a terminal can't be cancelled, so the exit does not wait for it.
     runtime.shutdown_background();
     done
-}
-
-/// Words that `--role` takes.
-fn roles() -> [&'static str; 4] {
-    [Role::User, Role::OrgAdmin, Role::Admin, Role::Owner].map(Role::as_str)
-}
-
-fn now() -> Timestamp {
-    gantry_domain::Clock::default().now()
 }

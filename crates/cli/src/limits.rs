@@ -3,7 +3,7 @@
 use clap::{Arg, ArgMatches, Command};
 use serde_json::{Map, Value};
 
-use crate::out::{cell, count};
+use crate::text::{cell, count};
 
 /// Option, field of the API, what it limits.
 const LIMITS: [(&str, &str, &str); 6] = [

@@ -6,11 +6,12 @@ use clap::{Arg, ArgMatches, Command, builder::PossibleValuesParser};
 use clap_mangen::Man;
 
 use crate::{
-    Cx,
-    args::{command, connected, option, text},
     complete,
+    cx::Cx,
     exit::{Failure, Outcome},
-    out::Out,
+    gateway_options::connected,
+    options::{option, text},
+    output::Out,
 };
 
 pub(crate) fn openapi_command() -> Command {
@@ -50,7 +51,7 @@ pub(crate) async fn openapi(cx: &Cx) -> Outcome<()> {
             Err(Failure::Failed("what the gateway serves at /openapi.json is no JSON object".to_owned()))
         }
         Err(Failure::Refused(it)) if it.status == 404 => {
-            let url = cx.client.place.url();
+            let url = cx.client.gateway.url();
             Err(Failure::NotFound(format!(
                 "the gateway at {url} serves no /openapi.json: it is of an older version"
             )))
@@ -63,15 +64,14 @@ pub(crate) fn completions(matches: &ArgMatches, out: &Out) -> Outcome<()> {
     out.raw(&complete::script(text(matches, "SHELL").unwrap_or_default())?)
 }
 
-pub(crate) fn man(matches: &ArgMatches, out: &Out) -> Outcome<()> {
+pub(crate) fn man(mut root: Command, matches: &ArgMatches, out: &Out) -> Outcome<()> {
     let Some(dir) = text(matches, "dir") else {
         let mut page = Vec::new();
-        Man::new(command()).render(&mut page)?;
+        Man::new(root).render(&mut page)?;
         return out.raw(&page);
     };
     let wrong = |error: io::Error| Failure::Failed(format!("can't write into {dir}: {error}"));
     fs::create_dir_all(dir).map_err(wrong)?;
-    let mut root = command();
     root.build();
     write_pages(&root, "gantry", Path::new(dir)).map_err(wrong)?;
     out.line(&format!("the pages are in {dir}"))

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use crate::{
-    Cx,
+    cx::Cx,
     exit::{Failure, Outcome},
-    out::{cell, clean},
-    people::{among, read},
+    resolve::{among, read},
+    text::{cell, clean},
 };
 
 /// Kind of record that is looked up.

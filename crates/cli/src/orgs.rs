@@ -5,26 +5,28 @@ use http::Method;
 use serde_json::{Map, Value};
 
 use crate::{
-    Cx,
-    args::{aliased, connected, flag, has, number, option, place, places, text, texts},
     complete,
+    cx::Cx,
     exit::{Failure, Outcome},
+    gateway_options::connected,
     limits,
-    out::{Table, Tone, cell},
-    people::{WHICH, among, listed, most, org_id, search},
+    options::{aliased, flag, has, number, option, positional, positionals, text, texts},
+    output::{Table, Tone},
+    resolve::{WHICH, among, listed, most, org_id, search},
     several::each,
     terminal,
+    text::cell,
 };
 
 pub(crate) fn command() -> Command {
-    let org = || complete::orgs(place("ORG", "Name or id"));
+    let org = || complete::orgs(positional("ORG", "Name or id"));
     let list = aliased(Command::new("list"), "ls").about("Lists organisations").args([
         option("search", "TEXT", "With this in their name"),
         number("limit", "N", "At most so many; all unless given"),
     ]);
     let create = Command::new("create")
         .about("Makes an organisation")
-        .arg(place("NAME", "Name of the organisation"))
+        .arg(positional("NAME", "Name of the organisation"))
         .after_help(limits::EXPLAINED);
     let set = Command::new("set")
         .alias("change")
@@ -46,7 +48,7 @@ pub(crate) fn command() -> Command {
             limits::options(set),
             aliased(Command::new("delete"), "rm")
                 .about("Deletes organisations with their users and keys; their usage stays")
-                .arg(complete::orgs(places("ORG", "Name or id")))
+                .arg(complete::orgs(positionals("ORG", "Name or id")))
                 .arg(flag("yes", "Does not ask")),
         ])
 }

@@ -4,12 +4,13 @@ use clap::Command;
 use serde_json::Value;
 
 use crate::{
-    Cx,
-    args::connected,
+    cx::Cx,
     exit::Outcome,
+    gateway_options::connected,
     limits,
-    out::{Table, Tone, cell, count},
-    people::listed,
+    output::{Table, Tone},
+    resolve::listed,
+    text::{cell, count},
 };
 
 pub(crate) fn command() -> Command {

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use crate::out::{Out, cut};
+use crate::{output::Out, text::cut};
 
 const FRAMES: [&str; 4] = ["|", "/", "-", "\\"];
 /// Columns of a bar.

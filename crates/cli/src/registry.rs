@@ -11,12 +11,14 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Cx,
-    args::{connected, flag, has, many, one_of, option, place, text, texts},
+    cx::Cx,
     exit::{Failure, Outcome},
+    gateway_options::connected,
     http::{escaped, query},
-    out::{Table, Tone, cell, clean},
-    people::{among, listed},
+    options::{flag, has, many, one_of, option, positional, text, texts},
+    output::{Table, Tone},
+    resolve::{among, listed},
+    text::{cell, clean},
 };
 
 const PATH: &str = "/admin/models/registry";
@@ -65,7 +67,7 @@ pub(crate) fn command() -> Command {
 }
 
 fn name() -> Arg {
-    place("SERVED_NAME", "The served name: what clients write as `model`")
+    positional("SERVED_NAME", "The served name: what clients write as `model`")
 }
 
 fn task() -> Arg {

@@ -1,7 +1,7 @@
 //! Verbs that take several names: each name is handled, even if others fail.
 
 use crate::{
-    Cx, complain,
+    cx::Cx,
     exit::{Failure, Outcome},
 };
 
@@ -27,7 +27,7 @@ pub(crate) async fn each(
                 return Err(failure);
             }
             Err(failure) => {
-                complain(&failure, &cx.out);
+                cx.out.complain(&failure);
                 first.get_or_insert(failure.exit());
             }
         }

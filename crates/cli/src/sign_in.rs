@@ -11,15 +11,16 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
 use crate::{
-    Cx,
-    args::{connected, option, text},
+    cx::Cx,
     exit::{Failure, Outcome, Refusal},
+    gateway_options::connected,
     http::{Answer, Client, Login},
-    out::{cell, clean},
+    options::{option, text},
     terminal,
-    users::NEW_PASSWORD,
+    text::{cell, clean},
 };
 
+const NEW_PASSWORD: &str = "GANTRY_NEW_PASSWORD";
 /// Longest wait for the gateway to end a session that is no longer needed.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -61,7 +62,7 @@ pub(crate) async fn login(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         other => other?,
     };
     let session = Login::Session(session(&answer)?);
-    let url = cx.client.place.url();
+    let url = cx.client.gateway.url();
     match cx.sessions.keep(&cx.key, &username, &session) {
         Ok(before) => end_before(cx, before, &session).await,
         Err(failure) => {
@@ -97,13 +98,13 @@ async fn keep_token(cx: &Cx, file: &str) -> Outcome<()> {
         token = std::fs::read_to_string(file).map_err(wrong)?;
     }
     let token = Login::Bearer(token.trim().to_owned().into());
-    let client = Client::new(cx.client.place.clone(), token.clone());
+    let client = Client::new(cx.client.gateway.clone(), token.clone());
     // Any token may make this request, whatever its scopes.
     let user = client.get("/auth/me").await?.json["user"].clone();
     let username = user["username"].as_str().unwrap_or_default();
     let before = cx.sessions.keep(&cx.key, username, &token)?;
     end_before(cx, before, &token).await;
-    let url = cx.client.place.url();
+    let url = cx.client.gateway.url();
     cx.out.either(&json!({ "url": url, "user": user }), || {
         cx.out.line(&format!(
             "the token for {url} is kept: it acts as {} ({})",
@@ -181,12 +182,12 @@ fn both_passwords() -> Outcome<(SecretString, SecretString)> {
 /// Ends a session that is no longer stored anywhere, if the gateway answers soon. Otherwise the session stays valid
 /// until it expires.
 async fn end(cx: &Cx, session: Login) {
-    let client = Client::new(cx.client.place.clone(), session);
+    let client = Client::new(cx.client.gateway.clone(), session);
     let _ = tokio::time::timeout(FAREWELL, client.post("/auth/logout", None)).await;
 }
 
 pub(crate) async fn logout(cx: &Cx) -> Outcome<()> {
-    let (url, login) = (cx.client.place.url(), &cx.client.login);
+    let (url, login) = (cx.client.gateway.url(), &cx.client.login);
     // The stored session is ended even if a token is used instead of it.
     if let Login::Bearer(_) = login
         && let kept @ Login::Session(_) = cx.sessions.drop(&cx.key)?

@@ -6,12 +6,13 @@ use clap::Command;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Cx,
-    args::connected,
+    cx::Cx,
     exit::{Exit, Failure, Outcome},
+    gateway_options::connected,
     http::Answer,
     models::remark,
-    out::{Tone, cell, clean},
+    output::Tone,
+    text::{cell, clean},
 };
 
 /// Longest wait of `version` for the gateway's version.
@@ -38,7 +39,7 @@ pub(crate) async fn version(cx: &Cx) -> Outcome<()> {
     let health = tokio::time::timeout(PATIENCE, cx.client.get("/health")).await;
     let gateway =
         health.ok().and_then(Result::ok).map(|it| it.json["version"].clone()).filter(Value::is_string);
-    let url = cx.client.place.url();
+    let url = cx.client.gateway.url();
     let known = gateway.as_ref().map(|version| json!({ "url": url, "version": version }));
     cx.out.either(&json!({ "version": own, "gateway": known }), || {
         cx.out.line(&format!("gantry {own}"))?;
@@ -56,7 +57,7 @@ const HIDDEN: &str = "serves (its readiness is not shown here)";
 pub(crate) async fn run(cx: &Cx) -> Outcome<()> {
     let health = cx.client.get("/health").await?.json;
     if !health["version"].is_string() {
-        let url = cx.client.place.url();
+        let url = cx.client.gateway.url();
         return Err(Failure::Failed(format!("something else than Gantry answers at {url}")));
     }
     let ready = match cx.client.get("/readyz").await {
@@ -78,7 +79,7 @@ pub(crate) async fn run(cx: &Cx) -> Outcome<()> {
     let reasons: Map<String, Value> =
         failed.iter().map(|it| (cell(&it["served_name"]), remark(it).into())).collect();
     let report = json!({
-        "url": cx.client.place.url(),
+        "url": cx.client.gateway.url(),
         "version": health["version"],
         "status": ready["status"],
         "runtime": ready["runtime"],

@@ -8,12 +8,12 @@ use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    args::text,
     exit::{Failure, Outcome},
-    http::{DEFAULT_URL, Login, Place},
-    out::clean,
+    http::{DEFAULT_URL, GatewayUrl, Login},
+    options::text,
     private_file::PrivateFile,
     session::Sessions,
+    text::clean,
 };
 
 /// Named gateways.
@@ -34,7 +34,7 @@ pub(crate) fn contexts() -> Outcome<PrivateFile<Contexts>> {
 /// One gateway, by address or by name.
 #[derive(Debug)]
 pub(crate) struct Target {
-    pub(crate) place: Place,
+    pub(crate) gateway: GatewayUrl,
     pub(crate) context: Option<String>,
 }
 
@@ -68,7 +68,7 @@ impl Target {
     }
 
     pub(crate) fn at(url: &str) -> Outcome<Self> {
-        Ok(Self { place: Place::parse(url)?, context: None })
+        Ok(Self { gateway: GatewayUrl::parse(url)?, context: None })
     }
 
     fn named(name: &str) -> Outcome<Self> {
@@ -80,15 +80,15 @@ impl Target {
                  makes it"
             )));
         };
-        Ok(Self { place: Place::parse(url)?, context: Some(name.to_owned()) })
+        Ok(Self { gateway: GatewayUrl::parse(url)?, context: Some(name.to_owned()) })
     }
 
     /// Returns the name under which its session is stored, made of address and context. Two contexts with one address
     /// do not share a session, and a context whose address changed does not use its old session.
     pub(crate) fn key(&self) -> String {
         match &self.context {
-            Some(name) => format!("{} ({name})", self.place.url()),
-            None => self.place.url(),
+            Some(name) => format!("{} ({name})", self.gateway.url()),
+            None => self.gateway.url(),
         }
     }
 

@@ -6,6 +6,10 @@ use std::time::Duration;
 use gantry_domain::Timestamp;
 use jiff::{Zoned, civil, tz::TimeZone};
 
+pub(crate) fn now() -> Timestamp {
+    gantry_domain::Clock::default().now()
+}
+
 /// Returns the time zone in which days begin.
 pub(crate) fn zone(utc: bool) -> TimeZone {
     if utc { TimeZone::UTC } else { TimeZone::system() }

@@ -5,14 +5,16 @@ use http::Method;
 use serde_json::{Map, Value};
 
 use crate::{
-    Cx,
-    args::{aliased, connected, flag, has, number, option, place, places, text, texts},
     complete,
+    cx::Cx,
     exit::Outcome,
+    gateway_options::connected,
     named::{Noun, named},
-    out::{Table, Tone, cell},
-    people::{listed, most, user_id},
+    options::{aliased, flag, has, number, option, positional, positionals, text, texts},
+    output::{Table, Tone},
+    resolve::{listed, most, user_id},
     several::each,
+    text::cell,
     times::ahead,
 };
 
@@ -30,7 +32,7 @@ pub(crate) fn command() -> Command {
     ]);
     let create = Command::new("create")
         .about("Makes a token for the admin API and prints it, this once")
-        .arg(place("NAME", "What it is for"))
+        .arg(positional("NAME", "What it is for"))
         .args([
             option("scopes", "LIST", "What it may do, such as models:read,usage:read; `*:read` reads everything")
                 .required(true),
@@ -44,7 +46,7 @@ pub(crate) fn command() -> Command {
         );
     let revoke = aliased(Command::new("revoke"), "rm")
         .about("Ends tokens at once")
-        .arg(complete::tokens(places("TOKEN", "Id, prefix or name of the token, as the list shows it")))
+        .arg(complete::tokens(positionals("TOKEN", "Id, prefix or name of the token, as the list shows it")))
         .arg(all());
     connected(aliased(
         Command::new("tokens").about("Tokens for the admin API: list, create, revoke"),
@@ -106,7 +108,7 @@ async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         body.insert(field.to_owned(), text(matches, option).into());
     }
     if let Some(end) = text(matches, "expires") {
-        body.insert("expires_at".to_owned(), ahead(end, crate::now()).into());
+        body.insert("expires_at".to_owned(), ahead(end, crate::times::now()).into());
     }
     let token = cx.client.post(OWN, Some(&Value::Object(body))).await?.json;
     cx.out.either(&token, || {

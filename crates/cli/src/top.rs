@@ -13,18 +13,21 @@ use std::{
 use clap::{ArgMatches, Command};
 use serde_json::{Value, json};
 use tokio::{
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
+    task::JoinHandle,
     time::{Instant, MissedTickBehavior, interval, sleep_until},
 };
 
 use crate::{
-    Cx,
-    args::{connected, flag, has},
+    cx::Cx,
     exit::{Failure, Outcome},
+    gateway_options::connected,
     models::remark,
-    out::{Out, Table, Tone, cell, clean, count},
+    options::{flag, has},
+    output::{Out, Table, Tone},
     terminal::{self, Keys},
+    text::{cell, clean, count},
 };
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -231,31 +234,74 @@ fn state(cx: &Cx, asked: Instant, trouble: &str) -> String {
     if asked.elapsed() >= LONG {
         return format!("no answer for {} s; q ends", asked.elapsed().as_secs());
     }
-    let at = cx.out.time(&crate::now().rfc3339().into());
+    let at = cx.out.time(&crate::times::now().rfc3339().into());
     format!("{at}   {}", if trouble.is_empty() { "q ends" } else { trouble })
+}
+
+/// Keys that are pressed, read on a thread of their own.
+struct Pressed {
+    keys: mpsc::UnboundedReceiver<u8>,
+    over: Arc<AtomicBool>,
+    reader: JoinHandle<()>,
+}
+
+impl Pressed {
+    fn read(mut terminal: Keys) -> Self {
+        let (press, keys) = mpsc::unbounded_channel();
+        let over = Arc::new(AtomicBool::new(false));
+        let done = Arc::clone(&over);
+        let reader = tokio::task::spawn_blocking(move || {
+            while !done.load(Ordering::Relaxed) {
+                match terminal.next(KEY_WAIT) {
+                    Ok(Some(byte)) => drop(press.send(byte)),
+                    Ok(None) => {}
+                    Err(_) => return,
+                }
+            }
+        });
+        Self { keys, over, reader }
+    }
+
+    /// Ends the reader, which restores the terminal's old mode.
+    async fn end(self) {
+        self.over.store(true, Ordering::Relaxed);
+        let _ = self.reader.await;
+    }
+}
+
+/// Signals that a live view handles.
+struct Signals {
+    terminate: Signal,
+    hang_up: Signal,
+    resize: Signal,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+            resize: signal(SignalKind::window_change())?,
+        })
+    }
 }
 
 async fn watch(cx: &Cx) -> Outcome<()> {
     // Read before the screen changes, so that an error stays readable on the normal screen.
-    let mut seen = Seen::look(cx).await?;
-    let mut keys = Keys::take().map_err(|error| Failure::Usage(format!("there is no terminal: {error}")))?;
+    let seen = Seen::look(cx).await?;
+    let keys = Keys::take().map_err(|error| Failure::Usage(format!("there is no terminal: {error}")))?;
     let wrong = |error: io::Error| Failure::Failed(format!("can't listen to signals: {error}"));
-    let mut ends = signal(SignalKind::terminate()).map_err(wrong)?;
-    let mut hangs_up = signal(SignalKind::hangup()).map_err(wrong)?;
-    let mut resized = signal(SignalKind::window_change()).map_err(wrong)?;
-    let (press, mut pressed) = mpsc::unbounded_channel();
-    let over = Arc::new(AtomicBool::new(false));
-    let done = Arc::clone(&over);
-    let reader = tokio::task::spawn_blocking(move || {
-        while !done.load(Ordering::Relaxed) {
-            match keys.next(KEY_WAIT) {
-                Ok(Some(byte)) => drop(press.send(byte)),
-                Ok(None) => {}
-                Err(_) => return,
-            }
-        }
-    });
+    let mut signals = Signals::listen().map_err(wrong)?;
+    let mut pressed = Pressed::read(keys);
     let screen = Screen::open();
+    let end = redraw(cx, seen, &mut pressed, &mut signals).await;
+    drop(screen);
+    pressed.end().await;
+    end
+}
+
+/// Draws what is seen each second, until a key or a signal ends it.
+async fn redraw(cx: &Cx, mut seen: Seen, pressed: &mut Pressed, signals: &mut Signals) -> Outcome<()> {
     let mut tick = interval(EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let look_at = async |at| {
@@ -266,12 +312,10 @@ async fn watch(cx: &Cx) -> Outcome<()> {
     let mut asked = Instant::now() + EVERY;
     let mut look = Box::pin(look_at(asked));
     let mut trouble = String::new();
-    let end = loop {
-        let head = format!("{}   {}", cx.client.place.url(), state(cx, asked, &trouble));
+    loop {
+        let head = format!("{}   {}", cx.client.gateway.url(), state(cx, asked, &trouble));
         // The terminal may have another size now.
-        if let Err(gone) = Screen::draw(&seen.lines(&cx.out.refit(), &head)) {
-            break Err(gone);
-        }
+        Screen::draw(&seen.lines(&cx.out.refit(), &head))?;
         tokio::select! {
             found = &mut look => {
                 match found {
@@ -282,25 +326,20 @@ async fn watch(cx: &Cx) -> Outcome<()> {
                     Err(failure @ (Failure::Unreachable(_) | Failure::TimedOut(_))) => {
                         trouble = clean(failure.words().trim_start_matches("gantry: ").trim_end());
                     }
-                    Err(other) => break Err(other),
+                    Err(other) => return Err(other),
                 }
                 asked = Instant::now().max(asked + EVERY);
                 look = Box::pin(look_at(asked));
             }
             _ = tick.tick() => {}
-            key = pressed.recv() => match key {
-                Some(b'q' | b'Q') | None => break Ok(()),
-                Some(byte) if terminal::is_interrupt(byte) => break Err(Failure::Interrupted),
+            key = pressed.keys.recv() => match key {
+                Some(b'q' | b'Q') | None => return Ok(()),
+                Some(byte) if terminal::is_interrupt(byte) => return Err(Failure::Interrupted),
                 Some(_) => {}
             },
-            _ = resized.recv() => {}
-            _ = ends.recv() => break Err(Failure::Interrupted),
-            _ = hangs_up.recv() => break Err(Failure::Interrupted),
+            _ = signals.resize.recv() => {}
+            _ = signals.terminate.recv() => return Err(Failure::Interrupted),
+            _ = signals.hang_up.recv() => return Err(Failure::Interrupted),
         }
-    };
-    drop(screen);
-    over.store(true, Ordering::Relaxed);
-    // The reader's end restores the terminal's old mode.
-    let _ = reader.await;
-    end
+    }
 }

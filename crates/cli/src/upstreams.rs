@@ -4,12 +4,13 @@ use clap::Command;
 use serde_json::Value;
 
 use crate::{
-    Cx,
-    args::connected,
+    cx::Cx,
     exit::Outcome,
-    out::{Table, Tone, cell, count},
-    people::listed,
+    gateway_options::connected,
+    output::{Table, Tone},
     registry::source,
+    resolve::listed,
+    text::{cell, count},
 };
 
 pub(crate) fn command() -> Command {

@@ -4,14 +4,16 @@ use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 use serde_json::{Value, json};
 
 use crate::{
-    Cx,
-    args::{connected, flag, has, int, number, one_of, option, text},
     complete,
+    cx::Cx,
     exit::{Failure, Outcome},
+    gateway_options::connected,
     http::query,
     named::{Noun, named},
-    out::{Foreign, Table, Tone, cell, count},
-    people::{me, org_id, user_id},
+    options::{flag, has, int, number, one_of, option, text},
+    output::{Foreign, Table, Tone},
+    resolve::{me, org_id, user_id},
+    text::{cell, count},
     times::{past, zone},
 };
 
@@ -128,7 +130,7 @@ fn base(own: bool) -> &'static str {
 }
 
 async fn pairs(cx: &Cx, matches: &ArgMatches, own: bool) -> Outcome<Pairs> {
-    let (now, zone) = (crate::now(), zone(cx.out.utc));
+    let (now, zone) = (crate::times::now(), zone(cx.out.utc));
     let mut pairs = Vec::new();
     let calendar = ["today", "week", "month"].into_iter().find(|it| has(matches, it));
     if let Some(since) = text(matches, "since").or(calendar) {

@@ -1,26 +1,31 @@
 //! `users`: people who can sign in.
 
 use clap::{ArgMatches, Command};
+use gantry_domain::Role;
 use http::Method;
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Cx,
-    args::{aliased, connected, flag, has, number, one_of, option, place, places, text, texts},
     complete,
+    cx::Cx,
     exit::{Failure, Outcome},
-    out::{Table, Tone, cell},
-    people::{WHICH, listed, most, org_id, search, user, user_id},
-    roles,
+    gateway_options::connected,
+    options::{aliased, flag, has, number, one_of, option, positional, positionals, text, texts},
+    output::{Table, Tone},
+    resolve::{WHICH, listed, most, org_id, search, user, user_id},
     several::each,
     sign_in, terminal,
+    text::cell,
 };
 
-pub(crate) const NEW_PASSWORD: &str = "GANTRY_NEW_PASSWORD";
+/// Words that `--role` takes.
+fn roles() -> [&'static str; 4] {
+    [Role::User, Role::OrgAdmin, Role::Admin, Role::Owner].map(Role::as_str)
+}
 
 pub(crate) fn command() -> Command {
-    let user = || complete::users(place("USER", "Name or id"));
+    let user = || complete::users(positional("USER", "Name or id"));
     let password = "The new password is asked for twice without showing it, or taken from GANTRY_NEW_PASSWORD, or read from \
                     standard input where that is no terminal.";
     let list = aliased(Command::new("list"), "ls").about("Lists users").args([
@@ -31,7 +36,7 @@ pub(crate) fn command() -> Command {
     ]);
     let create = Command::new("create")
         .about("Makes a user")
-        .arg(place("NAME", "User name"))
+        .arg(positional("NAME", "User name"))
         .args([
             one_of("role", roles(), "What the user may do; `user` unless given"),
             complete::orgs(option("org", "NAME", "The organisation (name or id); yours unless given")),
@@ -64,7 +69,7 @@ pub(crate) fn command() -> Command {
             set,
             aliased(Command::new("delete"), "rm")
                 .about("Deletes users with their keys; their usage stays")
-                .arg(complete::users(places("USER", "Name or id")))
+                .arg(complete::users(positionals("USER", "Name or id")))
                 .arg(flag("yes", "Does not ask")),
         ])
 }

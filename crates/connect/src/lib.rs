@@ -1,9 +1,13 @@
 //! Makes connections to a host, with TLS or without: to engines, to the model hub, to Redis, and those of the command
-//! line.
+//! line; with a small HTTP client for those that send little, and a reader of the kernel's table of sockets.
 //!
 //! Certificates are trusted by two sets of roots: those that are compiled in (Mozilla's, by webpki-roots), so that an
 //! image without any system files works, and those of the system, so that a mirror with a company's own certificate
 //! works (`SSL_CERT_FILE` names others).
+
+mod http1;
+pub mod sockets;
+mod url;
 
 use std::{
     io,
@@ -23,6 +27,11 @@ use tokio_rustls::{
     TlsConnector,
     client::TlsStream,
     rustls::{self, CertificateError, ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName},
+};
+
+pub use self::{
+    http1::{Answer, HttpConnection, HttpError},
+    url::HttpUrl,
 };
 
 /// Why there is no connection.

@@ -1,15 +1,13 @@
 //! Sends small HTTP requests to an engine, on a connection of their own: probes and test requests. A hung engine delays
 //! nothing else.
 
-use std::{io, net::Ipv4Addr, pin::Pin, time::Duration};
+use std::{io, net::Ipv4Addr, time::Duration};
 
 use bytes::Bytes;
-use gantry_connect::{ConnectError, Stream};
+use gantry_connect::{ConnectError, HttpConnection, HttpError, Stream};
 use gantry_dataplane::{Upstream, is_own_lack, listener};
 use gantry_domain::listeners::Listeners;
 use http::{HeaderValue, Request, StatusCode, header};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::net::TcpStream;
@@ -41,7 +39,15 @@ impl Local<'_> {
     /// # Errors
     /// [`NoAnswer::Closed`]: nothing listens there, or a program other than the engine does. Nothing is sent then.
     pub async fn open(self) -> Result<Connection, NoAnswer> {
-        Connection::open(self).await
+        let Self { port, allowed } = self;
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.map_err(no_connection)?;
+        if let Some(allowed) = allowed {
+            let own = stream.local_addr().map_err(no_connection)?;
+            listener::check(port, own, allowed).map_err(|error| NoAnswer::Closed(error.to_string()))?;
+        }
+        let host = HeaderValue::try_from(format!("{}:{port}", Ipv4Addr::LOCALHOST));
+        let host = host.unwrap_or(HeaderValue::from_static("localhost"));
+        Connection::over(TokioIo::new(Stream::Plain(stream)), host).await
     }
 }
 
@@ -80,41 +86,20 @@ pub async fn models(upstream: &Upstream, timeout: Duration) -> Result<(StatusCod
     tokio::time::timeout(timeout, exchange).await.unwrap_or(Err(NoAnswer::TimedOut))
 }
 
-type Io = http1::Connection<TokioIo<Stream>, Full<Bytes>>;
-
 /// A connection to an engine that sends requests one after the other. Dropping it closes it.
 pub struct Connection {
     host: HeaderValue,
-    sender: http1::SendRequest<Full<Bytes>>,
-    /// Each request drives it; `None` once the engine has closed it.
-    io: Option<Pin<Box<Io>>>,
+    http: HttpConnection,
 }
 
 impl Connection {
-    /// Connects to an engine of ours.
-    ///
-    /// # Errors
-    /// [`NoAnswer::Closed`]: nothing listens there, or a program other than the engine does. Nothing is sent then.
-    async fn open(Local { port, allowed }: Local<'_>) -> Result<Self, NoAnswer> {
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.map_err(no_connection)?;
-        if let Some(allowed) = allowed {
-            let own = stream.local_addr().map_err(no_connection)?;
-            listener::check(port, own, allowed).map_err(|error| NoAnswer::Closed(error.to_string()))?;
-        }
-        let host = HeaderValue::try_from(format!("{}:{port}", Ipv4Addr::LOCALHOST));
-        let host = host.unwrap_or(HeaderValue::from_static("localhost"));
-        Self::over(TokioIo::new(Stream::Plain(stream)), host).await
-    }
-
     async fn over(stream: TokioIo<Stream>, host: HeaderValue) -> Result<Self, NoAnswer> {
-        let handshake = http1::handshake(stream).await;
-        let (sender, io) = handshake.map_err(|_| NoAnswer::Closed("connection reset".to_owned()))?;
-        Ok(Self { host, sender, io: Some(Box::pin(io)) })
+        Ok(Self { host, http: HttpConnection::over(stream).await.map_err(no_connection)? })
     }
 
     /// Whether the engine keeps the connection open for one more request.
     pub fn is_open(&self) -> bool {
-        self.io.is_some() && !self.sender.is_closed()
+        self.http.is_open()
     }
 
     /// `GET path`, or `POST` when there is a body. It has no time limit of its own.
@@ -132,35 +117,21 @@ impl Connection {
             .uri(path)
             .header(header::HOST, &self.host)
             .header(header::CONTENT_TYPE, "application/json")
-            .body(Full::new(Bytes::from(body.unwrap_or_default())))
+            .body(Bytes::from(body.unwrap_or_default()))
             .map_err(|_| NoAnswer::Closed("the request can't be written".to_owned()))?;
         if let Some(auth) = auth {
             request.headers_mut().insert(header::AUTHORIZATION, auth.clone());
         }
-        let lost = |_| NoAnswer::Closed("the engine closed the connection without an answer".to_owned());
-        let sender = &mut self.sender;
-        let sent = async {
-            sender.ready().await?;
-            sender.send_request(request).await
+        let lost = |error| {
+            NoAnswer::Closed(match error {
+                HttpError::NoAnswer => "the engine closed the connection without an answer".to_owned(),
+                HttpError::BrokenOff | HttpError::TooLarge => "the engine's answer broke off".to_owned(),
+            })
         };
-        let (status, body) = drive(&mut self.io, sent).await.map_err(lost)?.into_parts();
-        let read = Limited::new(body, MAX_ANSWER).collect();
-        let body = drive(&mut self.io, read).await;
-        let body = body.map_err(|_| NoAnswer::Closed("the engine's answer broke off".to_owned()))?;
-        Ok((status.status, body.to_bytes()))
+        let answer = self.http.send(request).await.map_err(lost)?;
+        let (head, body) = answer.read(MAX_ANSWER).await.map_err(lost)?.into_parts();
+        Ok((head.status, body))
     }
-}
-
-/// Does `work` while it drives the connection. There is no task behind it, so dropping this future stops both.
-async fn drive<T>(io: &mut Option<Pin<Box<Io>>>, work: impl Future<Output = T>) -> T {
-    tokio::pin!(work);
-    if let Some(driver) = io {
-        tokio::select! {
-            done = &mut work => return done,
-            _ = driver => *io = None,
-        }
-    }
-    work.await
 }
 
 fn no_connection(error: io::Error) -> NoAnswer {

@@ -5,18 +5,14 @@
 //! Addresses of the hub's API: `huggingface_hub` 1.0 `src/huggingface_hub/file_download.py` (`hf_hub_url`) and
 //! `hf_api.py` (`model_info`).
 
-mod connect;
-
 use std::time::Duration;
 
 use bytes::Bytes;
+use gantry_connect::{ConnectError, Connector, HttpError, HttpUrl};
 use gantry_domain::{ApiError, ErrorCode};
-use http::{HeaderValue, Request, StatusCode, Uri, header};
-use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use http::{HeaderValue, Request, Response, StatusCode, Uri, header};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
-
-pub use self::connect::Connector;
 
 /// Longest time for all requests of one lookup, redirects included.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -29,51 +25,6 @@ const MAX_REDIRECTS: usize = 3;
 /// The hub that is asked unless `HUB_ENDPOINT` names another one: the engines' own default.
 const PUBLIC: &str = "huggingface.co";
 
-/// Where the hub is. `http://` is for mirrors on one's own network.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint {
-    tls: bool,
-    host: String,
-    port: u16,
-    /// Without a slash at the end.
-    base: String,
-}
-
-impl Endpoint {
-    fn public() -> Self {
-        Self { tls: true, host: PUBLIC.to_owned(), port: 443, base: String::new() }
-    }
-
-    /// Reads `http[s]://host[:port][/base]`; `None` for anything else.
-    pub fn parse(text: &str) -> Option<Self> {
-        let uri: Uri = text.parse().ok()?;
-        let tls = match uri.scheme_str()? {
-            "https" => true,
-            "http" => false,
-            _ => return None,
-        };
-        let plain = !uri.authority()?.as_str().contains('@') && uri.query().is_none() && !text.contains('#');
-        let host = uri.host().filter(|it| !it.is_empty() && plain)?;
-        Some(Self {
-            tls,
-            host: host.trim_matches(['[', ']']).to_ascii_lowercase(),
-            port: uri.port_u16().unwrap_or(if tls { 443 } else { 80 }),
-            base: uri.path().trim_end_matches('/').to_owned(),
-        })
-    }
-
-    /// Path and query of a redirect that stays with this host; `None` if it leads elsewhere.
-    fn stays(&self, location: &str) -> Option<String> {
-        if location.starts_with('/') && !location.starts_with("//") && !location.contains('\\') {
-            return Some(location.to_owned());
-        }
-        let target = Self::parse(location.split(['?', '#']).next()?)?;
-        let same = (target.tls, &target.host, target.port) == (self.tls, &self.host, self.port);
-        let uri: Uri = location.parse().ok()?;
-        same.then(|| uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string))
-    }
-}
-
 /// What the hub says about a repository.
 #[derive(Debug, Clone)]
 pub struct HubRepository {
@@ -85,15 +36,9 @@ pub struct HubRepository {
 
 /// The hub, and whether it may be asked.
 pub struct Hub {
-    endpoint: Endpoint,
+    endpoint: HttpUrl,
     offline: bool,
     connector: Connector,
-}
-
-/// One answer.
-struct Answer {
-    status: StatusCode,
-    body: Bytes,
 }
 
 /// The part of `GET /api/models/{repo_id}` that matters.
@@ -108,9 +53,10 @@ struct Sibling {
 }
 
 impl Hub {
-    /// Makes the hub at `endpoint`, by default the public one. If `offline` is true, it is never asked.
-    pub fn new(endpoint: Option<Endpoint>, offline: bool) -> Self {
-        let endpoint = endpoint.unwrap_or_else(Endpoint::public);
+    /// Makes the hub at `endpoint`, by default the public one; `http://` is for mirrors on one's own network. If
+    /// `offline` is true, it is never asked.
+    pub fn new(endpoint: Option<HttpUrl>, offline: bool) -> Self {
+        let endpoint = endpoint.unwrap_or_else(|| HttpUrl::https(PUBLIC));
         Self { endpoint, offline, connector: Connector::default() }
     }
 
@@ -128,22 +74,21 @@ impl Hub {
                 "the system is in offline mode (OFFLINE_MODE): the model hub is not asked",
             ));
         }
-        let endpoint = &self.endpoint;
-        let base = &endpoint.base;
-        let config = self.get(endpoint, format!("{base}/{repo_id}/resolve/main/config.json"), token);
+        let base = self.endpoint.base();
+        let config = self.get(format!("{base}/{repo_id}/resolve/main/config.json"), token);
         let info = format!("{base}/api/models/{repo_id}?expand%5B%5D=siblings");
-        let files = tokio::time::timeout(FILES_TIMEOUT, self.get(endpoint, info, token));
+        let files = tokio::time::timeout(FILES_TIMEOUT, self.get(info, token));
         // If the request for the configuration fails, the list of files is not awaited.
         let both = async { tokio::try_join!(config, async { Ok(files.await) }) };
         let (config, files) = tokio::time::timeout(TIMEOUT, both).await.map_err(|_| {
             ApiError::new(ErrorCode::UpstreamTimeout, "the model hub did not answer in time")
         })??;
         let files = match files {
-            Ok(Ok(answer)) if answer.status.is_success() => files_of(&answer.body),
+            Ok(Ok(answer)) if answer.status().is_success() => files_of(answer.body()),
             _ => None,
         };
-        match config.status {
-            StatusCode::OK => Ok(HubRepository { config: Some(config.body), files }),
+        match config.status() {
+            StatusCode::OK => Ok(HubRepository { config: Some(config.into_body()), files }),
             // The repository exists, but this file does not.
             StatusCode::NOT_FOUND if files.is_some() => Ok(HubRepository { config: None, files }),
             status => Err(refused(status, repo_id, token.is_some())),
@@ -151,17 +96,12 @@ impl Hub {
     }
 
     /// Sends one `GET`, and follows its redirects within the host.
-    async fn get(
-        &self,
-        endpoint: &Endpoint,
-        mut path: String,
-        token: Option<&SecretString>,
-    ) -> Result<Answer, ApiError> {
+    async fn get(&self, mut path: String, token: Option<&SecretString>) -> Result<Response<Bytes>, ApiError> {
         for _ in 0..=MAX_REDIRECTS {
-            match self.exchange(endpoint, &path, token).await? {
+            match self.exchange(&path, token).await? {
                 Reply::Answer(answer) => return Ok(answer),
                 Reply::Redirect(location) => {
-                    path = endpoint.stays(&location).ok_or_else(|| {
+                    path = on_host(&self.endpoint, &location).ok_or_else(|| {
                         bad("the model hub redirects to another host, which is not followed")
                     })?;
                 }
@@ -170,64 +110,45 @@ impl Hub {
         Err(bad("the model hub redirects in circles"))
     }
 
-    async fn exchange(
-        &self,
-        endpoint: &Endpoint,
-        path: &str,
-        token: Option<&SecretString>,
-    ) -> Result<Reply, ApiError> {
-        let broken = |_| unavailable("the model hub closed the connection without an answer");
-        let stream = self.connector.connect(endpoint).await?;
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.map_err(broken)?;
-        let request = request(endpoint, path, token)?;
-        // The connection is driven here, so that dropping this future closes it.
-        let exchange = async {
-            let response = sender.send_request(request).await.map_err(broken)?;
-            let (head, body) = response.into_parts();
-            if head.status.is_redirection() {
-                let location = head.headers.get(header::LOCATION).and_then(|it| it.to_str().ok());
-                return location
-                    .map(|it| Reply::Redirect(it.to_owned()))
-                    .ok_or_else(|| bad("the model hub redirects to nowhere"));
-            }
-            let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|error| {
-                if error.is::<LengthLimitError>() {
-                    bad("the model hub's answer is larger than 1 MiB")
-                } else {
-                    unavailable("the model hub's answer broke off")
-                }
-            })?;
-            Ok(Reply::Answer(Answer { status: head.status, body: body.to_bytes() }))
-        };
-        tokio::pin!(exchange, connection);
-        tokio::select! {
-            reply = &mut exchange => reply,
-            _ = &mut connection => exchange.await,
+    async fn exchange(&self, path: &str, token: Option<&SecretString>) -> Result<Reply, ApiError> {
+        let mut connection = self.connector.http(&self.endpoint).await.map_err(|it| unreachable(&it))?;
+        let request = request(&self.endpoint, path, token)?;
+        let answer = connection.send(request).await.map_err(|it| broken(&it))?;
+        if answer.head.status.is_redirection() {
+            let location = answer.head.headers.get(header::LOCATION).and_then(|it| it.to_str().ok());
+            return location
+                .map(|it| Reply::Redirect(it.to_owned()))
+                .ok_or_else(|| bad("the model hub redirects to nowhere"));
         }
+        answer.read(MAX_ANSWER).await.map(Reply::Answer).map_err(|it| broken(&it))
     }
 }
 
 enum Reply {
-    Answer(Answer),
+    Answer(Response<Bytes>),
     Redirect(String),
 }
 
-fn request(
-    endpoint: &Endpoint,
-    path: &str,
-    token: Option<&SecretString>,
-) -> Result<Request<Empty<Bytes>>, ApiError> {
-    let unwritable = |_| bad("the model hub redirects to what is no address");
-    let host =
-        if endpoint.host.contains(':') { format!("[{}]", endpoint.host) } else { endpoint.host.clone() };
+/// Returns path and query of a redirect that stays with this host; `None` if it leads elsewhere.
+fn on_host(endpoint: &HttpUrl, location: &str) -> Option<String> {
+    if location.starts_with('/') && !location.starts_with("//") && !location.contains('\\') {
+        return Some(location.to_owned());
+    }
+    let target = HttpUrl::parse(location.split(['?', '#']).next()?)?;
+    let uri: Uri = location.parse().ok()?;
+    let path = || uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
+    target.has_origin_of(endpoint).then(path)
+}
+
+fn request(endpoint: &HttpUrl, path: &str, token: Option<&SecretString>) -> Result<Request<Bytes>, ApiError> {
     let mut request = Request::get(path)
-        .header(header::HOST, format!("{host}:{}", endpoint.port))
+        .header(header::HOST, endpoint.authority())
         .header(header::USER_AGENT, concat!("gantry/", env!("CARGO_PKG_VERSION")))
         .header(header::ACCEPT, "application/json, text/plain, */*")
         .header(header::ACCEPT_ENCODING, "identity")
         .header(header::CONNECTION, "close")
-        .body(Empty::new())
-        .map_err(unwritable)?;
+        .body(Bytes::new())
+        .map_err(|_| bad("the model hub redirects to what is no address"))?;
     if let Some(token) = token {
         let mut value = HeaderValue::try_from(format!("Bearer {}", token.expose_secret())).map_err(|_| {
             ApiError::invalid("hub_token", "`hub_token` has characters that a header can't carry")
@@ -236,6 +157,24 @@ fn request(
         request.headers_mut().insert(header::AUTHORIZATION, value);
     }
     Ok(request)
+}
+
+fn unreachable(error: &ConnectError) -> ApiError {
+    let mut what = error.to_string();
+    if let ConnectError::Tls(source) = error {
+        // Says which check of the certificate failed.
+        tracing::warn!(error = source as &dyn std::error::Error, "TLS with the model hub failed");
+        what.push_str("; see the gateway's log (a mirror's own certificate belongs into the system's store)");
+    }
+    unavailable(&format!("the model hub can't be reached: {what}"))
+}
+
+fn broken(error: &HttpError) -> ApiError {
+    match error {
+        HttpError::NoAnswer => unavailable("the model hub closed the connection without an answer"),
+        HttpError::BrokenOff => unavailable("the model hub's answer broke off"),
+        HttpError::TooLarge => bad("the model hub's answer is larger than 1 MiB"),
+    }
 }
 
 fn files_of(body: &[u8]) -> Option<Vec<String>> {
@@ -278,11 +217,11 @@ mod tests {
     #[test]
     fn without_a_setting_it_is_the_public_hub_by_https() {
         let endpoint = Hub::new(None, false).endpoint;
-        assert_eq!(Some(&endpoint), Endpoint::parse("https://huggingface.co").as_ref());
+        assert_eq!(Some(&endpoint), HttpUrl::parse("https://huggingface.co").as_ref());
         // The hub redirects small files to its own host. A redirect to another host is not followed.
-        assert!(endpoint.stays("/api/resolve-cache/models/a/b/0/config.json").is_some());
-        assert_eq!(endpoint.stays("https://cdn-lfs.huggingface.co/x"), None);
-        let mirror = Endpoint::parse("http://127.0.0.1:1").unwrap();
+        assert!(on_host(&endpoint, "/api/resolve-cache/models/a/b/0/config.json").is_some());
+        assert_eq!(on_host(&endpoint, "https://cdn-lfs.huggingface.co/x"), None);
+        let mirror = HttpUrl::parse("http://127.0.0.1:1").unwrap();
         assert_eq!(Hub::new(Some(mirror.clone()), false).endpoint, mirror);
     }
 
@@ -291,10 +230,10 @@ mod tests {
         for wrong in
             ["", "hub", "hub:80", "ftp://hub", "https://", "http://u:p@hub", "https://hub?x", "https://hub#x"]
         {
-            assert_eq!(Endpoint::parse(wrong), None, "{wrong}");
+            assert_eq!(HttpUrl::parse(wrong), None, "{wrong}");
         }
-        let hub = Endpoint::parse("https://Hub.example/base/").unwrap();
-        assert_eq!((hub.port, hub.host.as_str(), hub.base.as_str()), (443, "hub.example", "/base"));
+        let hub = HttpUrl::parse("https://Hub.example/base/").unwrap();
+        assert_eq!((hub.port(), hub.host(), hub.base()), (443, "hub.example", "/base"));
         for (location, path) in [
             ("/a?b=c", Some("/a?b=c")),
             ("https://hub.example/x?y", Some("/x?y")),
@@ -310,8 +249,8 @@ mod tests {
             ("x", None),
             ("", None),
         ] {
-            assert_eq!(hub.stays(location).as_deref(), path, "{location}");
+            assert_eq!(on_host(&hub, location).as_deref(), path, "{location}");
         }
-        assert_eq!(Endpoint::parse("http://[::1]:8080").unwrap().host, "::1");
+        assert_eq!(HttpUrl::parse("http://[::1]:8080").unwrap().host(), "::1");
     }
 }

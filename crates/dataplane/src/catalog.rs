@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gantry_connect::{ConnectError, Connector, Stream};
+use gantry_connect::{ConnectError, Connector, HttpUrl, Stream};
 use gantry_domain::{
     KeyId, OrgId, Timestamp, UserId,
     endpoint::Endpoint,
@@ -25,7 +25,7 @@ use gantry_domain::{
     model::{EngineKind, State, Task},
     net::IpList,
 };
-use http::{HeaderValue, Uri, uri::Scheme};
+use http::{HeaderValue, Uri};
 use hyper_util::rt::TokioIo;
 
 use crate::{
@@ -284,16 +284,8 @@ impl Upstream {
         key: Option<&str>,
         breaker: Arc<Breaker>,
     ) -> Result<Self, InvalidUpstream> {
-        let uri: Uri = url.parse().map_err(|_| InvalidUpstream::Url)?;
-        let authority = uri.authority().ok_or(InvalidUpstream::Url)?;
-        let tls = uri.scheme() == Some(&Scheme::HTTPS);
-        let known = tls || uri.scheme() == Some(&Scheme::HTTP);
-        if !known || authority.as_str().contains('@') || uri.query().is_some() {
-            return Err(InvalidUpstream::Url);
-        }
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let port = authority.port_u16().unwrap_or(if tls { 443 } else { 80 });
-        let base = uri.path().trim_end_matches('/');
+        let parsed = HttpUrl::parse(url).ok_or(InvalidUpstream::Url)?;
+        let base = parsed.base();
         let base = base.strip_suffix("/v1").unwrap_or(base);
         let mut uris: [Uri; Endpoint::ALL.len()] = Default::default();
         for (slot, endpoint) in uris.iter_mut().zip(Endpoint::ALL) {
@@ -316,9 +308,9 @@ impl Upstream {
             lacks_chat_template: AtomicBool::new(false),
             ailing: AtomicBool::new(false),
             url: url.to_owned(),
-            address: Address { tls, host, port },
+            address: Address { tls: parsed.is_tls(), host: parsed.host().to_owned(), port: parsed.port() },
             connector: Arc::default(),
-            host: HeaderValue::try_from(authority.as_str()).map_err(|_| InvalidUpstream::Url)?,
+            host: HeaderValue::try_from(parsed.authority()).map_err(|_| InvalidUpstream::Url)?,
             auth: key.map(bearer).transpose()?,
             guard: None,
             uris,

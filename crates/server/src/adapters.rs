@@ -38,13 +38,13 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::{runtime::Handle, sync::mpsc};
 use tower::ServiceExt;
 
-use crate::runtime_look::RuntimeLook;
+use crate::runtime_health::RuntimeHealth;
 
 /// See [`Engines`].
 pub(crate) struct Adapter {
     pub(crate) control: Arc<Control>,
     pub(crate) spool: Arc<SpoolCheck>,
-    pub(crate) runtime: RuntimeLook,
+    pub(crate) runtime: RuntimeHealth,
 }
 
 /// Checks whether usage can be recorded. After a failed write, usage counts as unrecordable until a write works again.

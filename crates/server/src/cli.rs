@@ -4,11 +4,14 @@ use std::{collections::BTreeMap, io, io::Write, path::Path, process::ExitCode};
 
 use clap::ArgMatches;
 use gantry_cli::{Exit, command};
-use gantry_control::hub;
+use gantry_connect::HttpUrl;
 use gantry_settings::{Entry, Origin, Settings, SettingsError, Sources};
 use tracing_subscriber::EnvFilter;
 
-use crate::{audit, backup, doctor, owner, release, sealing, serve};
+use crate::{
+    commands::{audit, backup, doctor, owner, supervisor},
+    sealing, serve,
+};
 
 pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
     // A shell asks for completions of a word.
@@ -33,12 +36,15 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Some(("audit", sub)) if audit::is_offline(sub) => audit::run(sub, |it| Ok(settings(it)?.0)),
-        Some(("supervisor", sub)) => release::run(sub, |it| Ok(settings(it)?.0)),
+        Some(("supervisor", sub)) => supervisor::run(sub, |it| Ok(settings(it)?.0)),
         Some(("owner", sub)) => owner::run(sub, |it| Ok(settings(it)?.0)),
         Some(("secrets", sub)) => sealing::run(sub, |it| Ok(settings(it)?.0)),
         Some(("backup", sub)) => backup::run(sub, |it| Ok(settings(it)?.0)),
         Some(("doctor", sub)) => Ok(ExitCode::from(doctor::run(settings(sub), sub)?.code())),
-        Some(("serve", sub)) => serve::run(settings(sub)?, sub.get_flag("demo")),
+        Some(("serve", sub)) => {
+            let (settings, entries) = settings(sub)?;
+            serve::run(settings, &entries, sub.get_flag("demo"))
+        }
         Some((verb, _)) if !before.is_empty() => Ok(refuse(verb, &before)),
         Some((verb, sub)) => Ok(ExitCode::from(gantry_cli::run(verb, sub).code())),
         None if before.is_empty() => {
@@ -46,7 +52,10 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         // Settings without a verb start the gateway.
-        None => serve::run(settings(&matches)?, false),
+        None => {
+            let (settings, entries) = settings(&matches)?;
+            serve::run(settings, &entries, false)
+        }
     }
 }
 
@@ -123,7 +132,7 @@ fn check_texts(settings: &Settings) -> Result<(), SettingsError> {
     if let Err(error) = EnvFilter::try_new(&settings.rust_log) {
         return refuse("RUST_LOG", format!("must be as in info,gantry_control=debug: {error}"));
     }
-    if settings.hub_endpoint.as_deref().is_some_and(|it| hub::Endpoint::parse(it).is_none()) {
+    if settings.hub_endpoint.as_deref().is_some_and(|it| HttpUrl::parse(it).is_none()) {
         return refuse("HUB_ENDPOINT", "must be of the form https://host[:port][/path]".to_owned());
     }
     Ok(())

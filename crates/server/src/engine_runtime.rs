@@ -11,6 +11,8 @@ use gantry_sim::Flavour;
 use gantry_store::Store;
 use tracing::{info, warn};
 
+use crate::storage::Storage;
+
 /// File in the data directory that names the runtime that the previous gateway process used.
 const MARKER: &str = "container-runtime";
 pub(crate) const DOCKER: &str = "docker";
@@ -27,15 +29,15 @@ pub(crate) struct EngineRuntime {
 }
 
 /// Chooses the runtime by `CONTAINER_RUNTIME`, and logs the choice and the reason. The runtime changes engines only
-/// while `gate` is open; `home` is the id of the data directory.
+/// while `gate` is open.
 pub(crate) async fn choose(
     settings: &Settings,
-    data_dir: &Path,
-    store: &Store,
-    owner: Owner,
-    (home, gate): (&str, Arc<dyn Gate>),
+    storage: &Storage,
+    gate: Arc<dyn Gate>,
     machine: &Arc<Machine>,
 ) -> anyhow::Result<EngineRuntime> {
+    let Storage { data_dir, store, .. } = storage;
+    let owner = Owner { instance: storage.instance.clone() };
     let docker = gantry_runtime::docker(settings.container_host.as_deref(), owner.clone());
     let docker = docker.context("CONTAINER_HOST can't be used")?.behind(Arc::clone(&gate));
     let docker = docker.with_user(settings.engine_container_user.as_ref().map(|it| it.0.clone()));
@@ -69,7 +71,7 @@ pub(crate) async fn choose(
     let programs = programs(settings)?;
     let options = ProcessOptions {
         dir: data_dir.join("run"),
-        home: home.to_owned(),
+        home: storage.home.clone(),
         // The running program itself, even after a newer version replaced its file.
         supervisor: PathBuf::from("/proc/self/exe"),
         programs: programs.clone(),

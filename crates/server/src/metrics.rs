@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use anyhow::Context;
 use axum::{
     Router,
     extract::{Request, State},
@@ -21,7 +22,7 @@ use axum::{
 };
 use gantry_control::{Control, machine::host};
 use gantry_dataplane::{
-    Histogram, Retry, RouteTarget,
+    Histogram, ModelStats, Retry, RouteTarget,
     limits::{Kind, Limiter},
     stats::{CLASSES, MAX_MODELS, OTHER},
 };
@@ -66,14 +67,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) async fn listener(
     given: Option<std::net::TcpListener>,
     address: SocketAddr,
-) -> std::io::Result<TcpListener> {
-    match given {
-        Some(listener) => {
-            listener.set_nonblocking(true)?;
-            TcpListener::from_std(listener)
-        }
+) -> anyhow::Result<TcpListener> {
+    let open = match given {
+        Some(listener) => listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener)),
         None => TcpListener::bind(address).await,
-    }
+    };
+    open.with_context(|| format!("can't listen on {address} (METRICS_LISTEN)"))
 }
 
 /// Where the numbers come from.
@@ -214,6 +213,18 @@ impl Page {
         self.line(metric, "_count", &[model], None, count);
     }
 
+    fn histograms(
+        &mut self,
+        metric: Metric,
+        models: &[(String, Arc<ModelStats>)],
+        of: fn(&ModelStats) -> &Histogram,
+    ) {
+        self.head(metric);
+        for (name, stats) in models {
+            self.histogram(metric, name, of(stats));
+        }
+    }
+
     fn requests(&mut self, control: &Control) {
         let counters = &control.shared.counters;
         self.head(metrics::REQUESTS);
@@ -222,41 +233,9 @@ impl Page {
             self.line(metrics::REQUESTS, "", &[outcome.as_str()], None, n);
         }
         let models = control.shared.stats.all();
-        self.head(metrics::MODEL_REQUESTS);
-        for (name, stats) in &models {
-            for (endpoint, classes) in Endpoint::ALL.iter().zip(&stats.requests) {
-                for (class, n) in CLASSES.iter().zip(classes) {
-                    // Most models never see most endpoints.
-                    let n = n.load(Relaxed);
-                    if n > 0 {
-                        self.line(metrics::MODEL_REQUESTS, "", &[name, endpoint.path(), class], None, n);
-                    }
-                }
-            }
-        }
+        self.requests_of_models(&models);
         self.one(metrics::REFUSED, Some(counters.refused.load(Relaxed)));
-        for metric in [metrics::DURATION, metrics::TTFT, metrics::GAP] {
-            self.head(metric);
-            for (name, stats) in &models {
-                let histogram = match metric.name {
-                    it if it == metrics::DURATION.name => &stats.latency,
-                    it if it == metrics::TTFT.name => &stats.ttft,
-                    _ => &stats.gaps,
-                };
-                self.histogram(metric, name, histogram);
-            }
-        }
-        self.head(metrics::TOKENS);
-        for (name, stats) in &models {
-            let kinds = [
-                ("prompt", &stats.prompt_tokens),
-                ("cached", &stats.cached_tokens),
-                ("completion", &stats.completion_tokens),
-            ];
-            for (kind, n) in kinds {
-                self.line(metrics::TOKENS, "", &[name, kind], None, n.load(Relaxed));
-            }
-        }
+        self.times_and_tokens(&models);
         for (metric, value) in [
             (metrics::ESTIMATED, &counters.estimated),
             (metrics::IN_FLIGHT, &counters.in_flight),
@@ -281,6 +260,36 @@ impl Page {
             ("silent", &counters.connections_displaced),
         ] {
             self.line(metrics::CONNECTIONS_REFUSED, "", &[why], None, value.load(Relaxed));
+        }
+    }
+
+    fn requests_of_models(&mut self, models: &[(String, Arc<ModelStats>)]) {
+        self.head(metrics::MODEL_REQUESTS);
+        for (name, stats) in models {
+            for (endpoint, classes) in Endpoint::ALL.iter().zip(&stats.requests) {
+                let counts = CLASSES.iter().zip(classes).map(|(class, n)| (class, n.load(Relaxed)));
+                // Most models never see most endpoints.
+                for (class, n) in counts.filter(|(_, n)| *n > 0) {
+                    self.line(metrics::MODEL_REQUESTS, "", &[name, endpoint.path(), class], None, n);
+                }
+            }
+        }
+    }
+
+    fn times_and_tokens(&mut self, models: &[(String, Arc<ModelStats>)]) {
+        self.histograms(metrics::DURATION, models, |it| &it.latency);
+        self.histograms(metrics::TTFT, models, |it| &it.ttft);
+        self.histograms(metrics::GAP, models, |it| &it.gaps);
+        self.head(metrics::TOKENS);
+        for (name, stats) in models {
+            let kinds = [
+                ("prompt", &stats.prompt_tokens),
+                ("cached", &stats.cached_tokens),
+                ("completion", &stats.completion_tokens),
+            ];
+            for (kind, n) in kinds {
+                self.line(metrics::TOKENS, "", &[name, kind], None, n.load(Relaxed));
+            }
         }
     }
 

@@ -16,6 +16,7 @@ use gantry_admin_api::{
     seats::Seats,
     tokens::uses::{self, TokenUses},
 };
+use gantry_connect::HttpUrl;
 use gantry_control::{
     Control, budgets, hub,
     machine::Machine,
@@ -33,11 +34,11 @@ use gantry_dataplane::{
     spool::Reader,
 };
 use gantry_domain::{Clock, ModelId, engine::Host, image::AllowedImages, limit::Limits, web::Web};
-use gantry_runtime::Owner;
 use gantry_settings::{Entry, Settings};
 use gantry_store::{DatabaseKind, Store};
 use http::HeaderValue;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use sd_notify::NotifyState;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::{
     runtime::Handle,
@@ -47,17 +48,15 @@ use tracing::{error, info, warn};
 
 use crate::{
     activation::Sockets,
-    adapters,
-    base::Base,
-    demo, descriptors, door,
+    adapters, demo, descriptors, door,
     engine_runtime::{self, EngineRuntime},
-    home, metrics,
+    instance_id, metrics,
     monitor::Watch,
-    notify::Notify,
-    otlp,
-    runtime_look::RuntimeLook,
+    notify, otlp,
+    runtime_health::RuntimeHealth,
     secrets,
     shutdown::{End, Signals},
+    storage::Storage,
     supervisor::Supervisor,
     telemetry, ui,
 };
@@ -73,7 +72,8 @@ const SPOOL: &str = "spool";
 /// Most data-plane threads that are chosen automatically. More only help machines that do nothing else.
 const MAX_AUTO_THREADS: usize = 8;
 
-pub(crate) fn run((mut settings, entries): (Settings, Vec<Entry>), demo: bool) -> anyhow::Result<ExitCode> {
+/// Runs the gateway until it is stopped. `entries` say where each setting comes from.
+pub(crate) fn run(mut settings: Settings, entries: &[Entry], demo: bool) -> anyhow::Result<ExitCode> {
     telemetry::init(&settings)?;
     // The process's memory and environment hold secrets, so core dumps are off and other programs of this user, such
     // as engines, can't read its memory. Child processes are not affected.
@@ -91,7 +91,10 @@ pub(crate) fn run((mut settings, entries): (Settings, Vec<Entry>), demo: bool) -
         .enable_all()
         .build()
         .context("can't start the control runtime")?;
-    let clean = runtime.block_on(serve((settings, &entries), sockets, demo, access))?;
+    let clean = runtime.block_on(async {
+        let gateway = Gateway::start(settings, entries, sockets, access).await?;
+        gateway.run(demo).await
+    })?;
     // Blocking work that hangs must not keep the process alive.
     runtime.shutdown_timeout(Duration::from_secs(1));
     if let Some(writer) = writer {
@@ -100,96 +103,100 @@ pub(crate) fn run((mut settings, entries): (Settings, Vec<Entry>), demo: bool) -
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn serve(
-    (mut settings, entries): (Settings, &[Entry]),
-    sockets: Sockets,
-    with_demo: bool,
-    access: Option<AccessLog>,
-) -> anyhow::Result<bool> {
-    let machine = Machine::new(settings.gpu_inventory_file.as_deref());
-    let machine = Arc::new(machine.context("GPU_INVENTORY_FILE can't be used")?);
-    let notify = Arc::new(Notify::from_env());
-    let traced = otlp::Counts::default();
-    let (spans, exporter) = otlp::open(&settings, &traced)?.unzip();
-    let base = Base::open(&settings).await?;
-    // The bootstrap password is no longer needed.
-    settings.admin_bootstrap_password = None;
-    let (limiter, share) = limiter(&settings, &base)?;
-    let shared = Arc::new(Shared::new(Catalog::default(), base.clock.clone()).with_limiter(limiter));
-    let owner = Owner { instance: base.instance.clone() };
-    let supervision = Arc::new(supervision(&base));
-    let gate = (base.home.as_str(), Arc::clone(&supervision) as _);
-    let engines =
-        engine_runtime::choose(&settings, &base.data_dir, &base.store, owner, gate, &machine).await?;
-    let runtime_name = engines.name;
-    let (versions, questions) = versions::Versions::new();
-    let control = Arc::new(control(&settings, &base, &shared, machine, engines, (versions, supervision))?);
-    control.publisher.publish(&control).await.context("can't read the database")?;
-    budgets::correct(&control).await.context("can't read what was spent of budgets")?;
+/// A gateway that serves requests, and all that has to be ended with it.
+struct Gateway {
+    settings: Settings,
+    storage: Storage,
+    control: Arc<Control>,
+    plane: DataPlane,
+    app: App,
+    setup_token: SecretString,
+    supervisor: Supervisor,
+    /// Tasks that outlive the last request.
+    shipping: Supervisor,
+}
 
-    let (wake, hints) = mpsc::channel(1024);
-    let (refresh, requests) = mpsc::channel(1024);
-    let setup_token = secrets::random();
-    let app = app(&settings, &base, &control, runtime_name, wake, refresh, &setup_token);
-    let spool_dir = base.data_dir.join(SPOOL);
-    secrets::private_dir(&spool_dir)?;
-    let reader = ship::open(spool_dir.clone()).await.context("can't open the usage spool")?;
-    let router = gantry_admin_api::router(app.clone(), ui::ASSETS);
-    let access_dropped = access.as_ref().map(|it| Arc::clone(&it.dropped)).unwrap_or_default();
-    let plane = DataPlane::start(
-        gantry_dataplane::Config {
-            listeners: sockets.gateway,
-            access,
-            spans,
-            ..plane_config(&settings, &base, spool_dir)?
-        },
-        Arc::clone(&shared),
-        adapters::other(router, Handle::current()),
-    )
-    .with_context(|| format!("can't listen on {}", settings.gateway_listen))?;
-    let metrics = metrics::listener(sockets.metrics, settings.metrics_listen)
-        .await
-        .with_context(|| format!("can't listen on {} (METRICS_LISTEN)", settings.metrics_listen))?;
+impl Gateway {
+    async fn start(
+        mut settings: Settings,
+        entries: &[Entry],
+        sockets: Sockets,
+        access: Option<AccessLog>,
+    ) -> anyhow::Result<Self> {
+        let machine = Machine::new(settings.gpu_inventory_file.as_deref());
+        let machine = Arc::new(machine.context("GPU_INVENTORY_FILE can't be used")?);
+        let traced = otlp::Counts::default();
+        let (spans, exporter) = otlp::open(&settings, &traced)?.unzip();
+        let storage = Storage::open(&settings).await?;
+        // The bootstrap password is no longer needed.
+        settings.admin_bootstrap_password = None;
+        let (limiter, share) = limiter(&settings, &storage)?;
+        let shared = Arc::new(Shared::new(Catalog::default(), storage.clock.clone()).with_limiter(limiter));
+        let supervision = Arc::new(supervision(&storage));
+        let gate = Arc::clone(&supervision) as _;
+        let engines = engine_runtime::choose(&settings, &storage, gate, &machine).await?;
+        let runtime_name = engines.name;
+        let (versions, questions) = versions::Versions::new();
+        let control = control(&settings, &storage, &shared, machine, engines, versions, supervision)?;
+        let control = published(control).await?;
 
-    let supervisor = Supervisor::default();
-    work(&supervisor, &control, hints, requests, questions);
-    follow(&supervisor, &app);
-    if let Some(share) = share {
-        supervisor.spawn("limits", |stop| share.run(Arc::clone(&shared), stop));
+        let (wake, hints) = mpsc::channel(1024);
+        let (refresh, requests) = mpsc::channel(1024);
+        let setup_token = secrets::random();
+        let app = app(&settings, &storage, &control, runtime_name, wake, refresh, &setup_token);
+        let spool_dir = storage.data_dir.join(SPOOL);
+        secrets::private_dir(&spool_dir)?;
+        let reader = ship::open(spool_dir.clone()).await.context("can't open the usage spool")?;
+        let access_dropped = access.as_ref().map(|it| Arc::clone(&it.dropped)).unwrap_or_default();
+        let config = plane_config(&settings, &storage, spool_dir)?;
+        let config = gantry_dataplane::Config { listeners: sockets.gateway, access, spans, ..config };
+        let router = gantry_admin_api::router(app.clone(), ui::ASSETS);
+        let other = adapters::other(router, Handle::current());
+        let plane = DataPlane::start(config, Arc::clone(&shared), other)
+            .with_context(|| format!("can't listen on {}", settings.gateway_listen))?;
+        let metrics = metrics::listener(sockets.metrics, settings.metrics_listen).await?;
+
+        let supervisor = Supervisor::default();
+        work(&supervisor, &control, hints, requests, questions);
+        follow(&supervisor, &app);
+        if let Some(share) = share {
+            supervisor.spawn("limits", |stop| share.run(Arc::clone(&shared), stop));
+        }
+        let source = metrics::Source {
+            control: Arc::clone(&control),
+            access_dropped,
+            spans: traced,
+            started: storage.clock.now().0 as f64 / 1000.0,
+            web: web(&settings),
+        };
+        info!(addr = %metrics.local_addr().context("METRICS_LISTEN")?, "metrics");
+        supervisor.spawn("metrics", |stop| metrics::serve(metrics, source, stop));
+        observe(&supervisor, &control);
+        let shipping = deliveries(&control, reader, exporter);
+        let told = door::Told::new(entries, plane.addr(), &storage.data_dir, runtime_name);
+        supervisor.spawn("door", |stop| door::serve(told, stop));
+        Ok(Self { settings, storage, control, plane, app, setup_token, supervisor, shipping })
     }
-    let source = metrics::Source {
-        control: Arc::clone(&control),
-        access_dropped,
-        spans: traced,
-        started: base.clock.now().0 as f64 / 1000.0,
-        web: web(&settings),
-    };
-    info!(addr = %metrics.local_addr().context("METRICS_LISTEN")?, "metrics");
-    supervisor.spawn("metrics", |stop| metrics::serve(metrics, source, stop));
-    observe(&supervisor, &control);
-    let shipping = deliveries(&control, reader, exporter);
 
-    let watchdog = Arc::clone(&notify);
-    supervisor.spawn("watchdog", |stop| async move { watchdog.feed_watchdog(stop).await });
-
-    let told = door::Told::new(entries, plane.addr(), &base.data_dir, runtime_name);
-    supervisor.spawn("door", |stop| door::serve(told, stop));
-
-    // From here on a signal starts an orderly shutdown. Before this point it kills the process, which does no harm.
-    let mut signals = Signals::listen()?;
-    announce(&settings, &base.store, &plane, &setup_token).await?;
-    notify.ready();
-    if with_demo {
-        let (addr, docker_host) = (plane.addr(), settings.container_host.clone());
-        supervisor.spawn("demo", move |stop| demo::run(app, addr, docker_host, stop));
+    /// Serves until a signal comes or a task fails, and ends in order. Returns whether all was as it should be.
+    async fn run(self, with_demo: bool) -> anyhow::Result<bool> {
+        let Self { settings, storage, control, plane, app, setup_token, supervisor, shipping } = self;
+        // From here on a signal starts an orderly shutdown. Before this point it kills the process, which does no harm.
+        let mut signals = Signals::listen()?;
+        announce(&settings, &storage.store, &plane, &setup_token).await?;
+        notify::send(&NotifyState::Ready);
+        if with_demo {
+            let (addr, docker_host) = (plane.addr(), settings.container_host.clone());
+            supervisor.spawn("demo", move |stop| demo::run(app, addr, docker_host, stop));
+        }
+        let told = until_the_end(&mut signals, &supervisor, &shipping).await;
+        notify::send(&NotifyState::Stopping);
+        let end = End { settings: &settings, plane: &plane, control: &control, supervisor, shipping };
+        let clean = end.run(&mut signals).await;
+        control.supervision.give_back().await;
+        close(&storage.store).await;
+        Ok(clean && told)
     }
-    let told = until_the_end(&mut signals, [&supervisor, &shipping]).await;
-    notify.stopping();
-    let end = End { settings: &settings, plane: &plane, control: &control, supervisor, shipping };
-    let clean = end.run(&mut signals).await;
-    control.supervision.give_back().await;
-    close(&base.store).await;
-    Ok(clean && told)
 }
 
 /// Starts the tasks that maintain the admin API's state: the feed of events, and when tokens were used last.
@@ -201,7 +208,7 @@ fn follow(supervisor: &Supervisor, app: &App) {
 
 /// Waits until the gateway has to stop. Returns `true` after a signal. Returns `false` if a task ended by itself: that
 /// is a fault, after which the service manager should restart the gateway.
-async fn until_the_end(signals: &mut Signals, [work, shipping]: [&Supervisor; 2]) -> bool {
+async fn until_the_end(signals: &mut Signals, work: &Supervisor, shipping: &Supervisor) -> bool {
     tokio::select! {
         () = signals.next() => return true,
         () = work.stopped() => {}
@@ -219,10 +226,12 @@ async fn close(store: &Store) {
 
 /// Returns how this gateway supervises models: alone on SQLite, whose database belongs to one gateway, or among others
 /// on Postgres.
-fn supervision(base: &Base) -> Supervision {
-    match base.store.kind() {
+fn supervision(storage: &Storage) -> Supervision {
+    match storage.store.kind() {
         DatabaseKind::Sqlite => Supervision::alone(),
-        DatabaseKind::Postgres => Supervision::among_others(base.home.clone(), home::name(&base.data_dir)),
+        DatabaseKind::Postgres => {
+            Supervision::among_others(storage.home.clone(), instance_id::readable_name(&storage.data_dir))
+        }
     }
 }
 
@@ -247,6 +256,7 @@ fn observe(supervisor: &Supervisor, control: &Arc<Control>) {
     let (sampler, prober) = (Arc::clone(control), Arc::clone(control));
     supervisor.spawn("samples", |stop| sample::run(sampler, stop));
     supervisor.spawn("upstreams", |stop| upstreams::run(prober, stop));
+    supervisor.spawn("watchdog", notify::feed_watchdog);
 }
 
 /// Starts the tasks that deliver usage records and spans of requests. They must outlive the last request, so they stop
@@ -263,12 +273,12 @@ fn deliveries(control: &Arc<Control>, reader: Reader, exporter: Option<otlp::Exp
 
 /// Returns the limiter of the data plane, and the task that shares its limits with other gateways, if `REDIS_URL` is
 /// set.
-fn limiter(settings: &Settings, base: &Base) -> anyhow::Result<(Limiter, Option<Share>)> {
+fn limiter(settings: &Settings, storage: &Storage) -> anyhow::Result<(Limiter, Option<Share>)> {
     let Some(url) = &settings.redis_url else { return Ok((Limiter::default(), None)) };
     let (link, changes) = Link::new();
     let patience = Duration::from_millis(settings.redis_timeout_ms.get().into());
     let share =
-        Share::new(url.expose(), &base.instance, patience, changes).context("REDIS_URL can't be used")?;
+        Share::new(url.expose(), &storage.instance, patience, changes).context("REDIS_URL can't be used")?;
     Ok((Limiter { link: Some(link), ..Limiter::default() }, Some(share)))
 }
 
@@ -283,13 +293,22 @@ fn default_limits(settings: &Settings) -> Limits {
     }
 }
 
+/// Publishes the first catalog, with what was spent of budgets.
+async fn published(control: Control) -> anyhow::Result<Arc<Control>> {
+    let control = Arc::new(control);
+    control.publisher.publish(&control).await.context("can't read the database")?;
+    budgets::correct(&control).await.context("can't read what was spent of budgets")?;
+    Ok(control)
+}
+
 fn control(
     settings: &Settings,
-    base: &Base,
+    storage: &Storage,
     shared: &Arc<Shared>,
     machine: Arc<Machine>,
     engines: EngineRuntime,
-    (versions, supervision): (versions::Versions, Arc<Supervision>),
+    versions: versions::Versions,
+    supervision: Arc<Supervision>,
 ) -> anyhow::Result<Control> {
     let breaker = breaker::Settings {
         failures: settings.breaker_failures.get(),
@@ -298,17 +317,16 @@ fn control(
     let (phases, _) = broadcast::channel(256);
     let listeners = engines.runtime.listeners();
     let endpoint = settings.hub_endpoint.as_deref().map(|it| {
-        hub::Endpoint::parse(it)
-            .context("HUB_ENDPOINT can't be used: it is not of the form https://host[:port]")
+        HttpUrl::parse(it).context("HUB_ENDPOINT can't be used: it is not of the form https://host[:port]")
     });
     Ok(Control {
-        config: control_config(settings, base, breaker, &engines),
-        store: base.store.clone(),
-        clock: base.clock.clone(),
+        config: control_config(settings, storage, breaker, &engines),
+        store: storage.store.clone(),
+        clock: storage.clock.clone(),
         steady: Clock::steady(),
         boot: gantry_runtime::boot_id(),
         prober: Arc::new(gantry_control::probe::HttpProber {
-            internal_key: base.internal_key.clone(),
+            internal_key: storage.internal_key.clone(),
             listeners: listeners.clone(),
         }),
         listeners: listeners.map(Arc::new),
@@ -333,22 +351,23 @@ fn control(
 
 fn app(
     settings: &Settings,
-    base: &Base,
+    storage: &Storage,
     control: &Arc<Control>,
     runtime: &'static str,
     wake: mpsc::Sender<ModelId>,
     refresh: mpsc::Sender<oneshot::Sender<()>>,
     setup_token: &SecretString,
 ) -> App {
-    let spool = Arc::new(adapters::SpoolCheck::new(base.data_dir.join(SPOOL)));
-    let runtime_look = RuntimeLook::new(Arc::clone(&control.runtime));
-    let adapter = Arc::new(adapters::Adapter { control: Arc::clone(control), spool, runtime: runtime_look });
+    let spool = Arc::new(adapters::SpoolCheck::new(storage.data_dir.join(SPOOL)));
+    let runtime_health = RuntimeHealth::new(Arc::clone(&control.runtime));
+    let adapter =
+        Arc::new(adapters::Adapter { control: Arc::clone(control), spool, runtime: runtime_health });
     App::new(Parts {
-        store: base.store.clone(),
-        clock: base.clock.clone(),
+        store: storage.store.clone(),
+        clock: storage.clock.clone(),
         steady: control.steady.clone(),
-        passwords: base.passwords.clone(),
-        cookies: base.cookies.clone(),
+        passwords: storage.passwords.clone(),
+        cookies: storage.cookies.clone(),
         throttle: gantry_admin_api::Throttle::default(),
         token_uses: TokenUses::default(),
         refresh: Refresh(refresh),
@@ -363,10 +382,10 @@ fn app(
         long_reads: gantry_admin_api::LongReads::default(),
         org_users_max: settings.org_users_max.get(),
         setup_token: setup_token.clone(),
-        models_dir: base.models_dir.clone(),
+        models_dir: storage.models_dir.clone(),
         runtime,
-        hub_cache_dir: base.hub_cache_dir.clone(),
-        models_dir_rules: base.models_dir_rules.clone(),
+        hub_cache_dir: storage.hub_cache_dir.clone(),
+        models_dir_rules: storage.models_dir_rules.clone(),
         headers: Headers::default(),
         disk: gantry_admin_api::Disk::default(),
         guesses: gantry_admin_api::Guesses::default(),
@@ -381,15 +400,15 @@ fn app(
 
 fn control_config(
     settings: &Settings,
-    base: &Base,
+    storage: &Storage,
     breaker: breaker::Settings,
     engines: &EngineRuntime,
 ) -> gantry_control::Config {
     gantry_control::Config {
-        models_dir: base.models_dir.clone(),
-        models_dir_rules: base.models_dir_rules.clone(),
-        hub_cache_dir: base.hub_cache_dir.clone(),
-        data_dir: base.data_dir.clone(),
+        models_dir: storage.models_dir.clone(),
+        models_dir_rules: storage.models_dir_rules.clone(),
+        hub_cache_dir: storage.hub_cache_dir.clone(),
+        data_dir: storage.data_dir.clone(),
         hub_endpoint: settings.hub_endpoint.clone(),
         images: AllowedImages {
             defaults: [settings.primary_engine_image.0.clone(), settings.secondary_engine_image.0.clone()],
@@ -399,7 +418,7 @@ fn control_config(
         programs: engines.programs.clone(),
         primary_startup: settings.primary_startup_timeout_sec,
         secondary_startup: settings.secondary_startup_timeout_sec,
-        internal_key: base.internal_key.clone(),
+        internal_key: storage.internal_key.clone(),
         offline: settings.offline_mode,
         media_hosts: settings.media_url_hosts.0.clone(),
         offline_auto: settings.offline_mode_auto_detect,
@@ -430,17 +449,17 @@ fn cpus() -> usize {
 
 fn plane_config(
     settings: &Settings,
-    base: &Base,
+    storage: &Storage,
     spool_dir: PathBuf,
 ) -> anyhow::Result<gantry_dataplane::Config> {
     let threads = match settings.dataplane_threads {
         0 => cpus().min(MAX_AUTO_THREADS),
         n => n,
     };
-    let cookies = base.cookies.clone();
+    let cookies = storage.cookies.clone();
     // The `Via` value names the database, not the gateway: all gateways on one database share one registry, so a
     // request loop could go through any of them.
-    let via = HeaderValue::try_from(format!("1.1 gantry-{}", base.instance))
+    let via = HeaderValue::try_from(format!("1.1 gantry-{}", storage.instance))
         .context("the id of the database is no word")?;
     Ok(gantry_dataplane::Config {
         listen: settings.gateway_listen,
@@ -479,7 +498,7 @@ async fn announce(
         warn!("GATEWAY_DEV_ALLOW_ALL_KEYS is on: anybody who reaches {addr} may use every model");
     }
     // The gateway may listen on every address (such as 0.0.0.0), which a browser can't open.
-    let shown = crate::doctor::reachable(addr);
+    let shown = crate::commands::doctor::reachable(addr);
     let mut lines = vec![format!("  UI and API  http://{shown}/")];
     if shown != addr {
         lines.push(format!("              and at this machine's other addresses, port {}", addr.port()));
@@ -509,11 +528,11 @@ mod tests {
                     stop.cancelled().await;
                 });
             }
-            assert!(!until_the_end(&mut signals, [&tasks[0], &tasks[1]]).await);
+            assert!(!until_the_end(&mut signals, &tasks[0], &tasks[1]).await);
         }
         let calm = [Supervisor::default(), Supervisor::default()];
         let own = std::process::id().to_string();
         assert!(std::process::Command::new("kill").args(["-TERM", &own]).status().unwrap().success());
-        assert!(until_the_end(&mut signals, [&calm[0], &calm[1]]).await);
+        assert!(until_the_end(&mut signals, &calm[0], &calm[1]).await);
     }
 }

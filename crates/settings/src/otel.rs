@@ -1,6 +1,7 @@
 //! Types of the settings that OpenTelemetry defines. Names and forms are those of its specification ("Environment
 //! Variable Specification", "OpenTelemetry Protocol Exporter"), so that values meant for other programs work here too.
 
+use gantry_connect::HttpUrl;
 use gantry_domain::words;
 use percent_encoding::percent_decode_str;
 use secrecy::SecretString;
@@ -9,63 +10,18 @@ use crate::value::{Value, value_of_words};
 
 /// Address of a collector: `http[s]://host[:port][/path]`. The default port is the scheme's, as in any URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OtlpEndpoint {
-    pub tls: bool,
-    /// Host name or IP address, an IPv6 address without brackets.
-    pub host: String,
-    pub port: u16,
-    /// Path without a slash at its end.
-    pub path: String,
-}
-
-impl OtlpEndpoint {
-    /// Returns `host:port` in the form of the `host` header.
-    pub fn authority(&self) -> String {
-        if self.host.contains(':') {
-            format!("[{}]:{}", self.host, self.port)
-        } else {
-            format!("{}:{}", self.host, self.port)
-        }
-    }
-}
+pub struct OtlpEndpoint(pub HttpUrl);
 
 impl Value for OtlpEndpoint {
     const ALLOWED: &'static str =
         "http://HOST:PORT or https://HOST:PORT, with a path if the collector wants one";
 
     fn parse(text: &str) -> Option<Self> {
-        let (tls, rest) = match text.split_once("://")? {
-            ("https", rest) => (true, rest),
-            ("http", rest) => (false, rest),
-            _ => return None,
-        };
-        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let odd = |it: char| !it.is_ascii_graphic() || "@?#\\\"<>`{}|^".contains(it);
-        if rest.contains(odd) {
-            return None;
-        }
-        let (host, port) = match authority.strip_prefix('[') {
-            Some(rest) => rest.split_once(']')?,
-            None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
-        };
-        let port = match port.strip_prefix(':') {
-            Some(port) => port.parse().ok().filter(|it| *it != 0)?,
-            None if port.is_empty() => {
-                if tls {
-                    443
-                } else {
-                    80
-                }
-            }
-            None => return None,
-        };
-        let path = path.trim_end_matches('/').to_owned();
-        (!host.is_empty()).then(|| Self { tls, host: host.to_owned(), port, path })
+        HttpUrl::parse(text).map(Self)
     }
 
     fn show(&self) -> String {
-        let scheme = if self.tls { "https" } else { "http" };
-        format!("{scheme}://{}{}", self.authority(), self.path)
+        format!("{}://{}{}", self.0.scheme(), self.0.host_and_port(), self.0.base())
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use super::{Check, words};
 use crate::{
     exit::Failure,
-    http::{Client, Login, Place},
+    http::{Client, GatewayUrl, Login},
 };
 
 /// Checks the gateway at `url`. If none runs there, checks whether the ports of `listen` and `metrics` are free.
@@ -17,8 +17,8 @@ pub async fn gateway(
     metrics: SocketAddr,
     elsewhere: &[u16],
 ) -> (Vec<Check>, bool) {
-    let client = match Place::parse(url) {
-        Ok(place) => Client::new(place, Login::Nobody),
+    let client = match GatewayUrl::parse(url) {
+        Ok(gateway) => Client::new(gateway, Login::Nobody),
         Err(failure) => {
             let check = Check::fail(
                 "gateway",
@@ -47,9 +47,11 @@ pub async fn gateway(
                     }
                 },
             )];
-            checks.extend(
-                [("port", "GATEWAY_LISTEN", listen), ("metrics_port", "METRICS_LISTEN", metrics)].map(port),
-            );
+            let ports = [
+                Port { check: "port", setting: "GATEWAY_LISTEN", addr: listen },
+                Port { check: "metrics_port", setting: "METRICS_LISTEN", addr: metrics },
+            ];
+            checks.extend(ports.iter().map(Port::check));
             return (checks, false);
         }
         Err(_) => None,
@@ -80,9 +82,9 @@ pub async fn gateway(
 
 /// Returns the port of an address on this machine; `None` for other addresses.
 pub fn local_port(url: &str) -> Option<u16> {
-    let Place { host, port, .. } = Place::parse(url).ok()?;
-    let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|it| it.is_loopback());
-    is_here.then_some(port)
+    let url = GatewayUrl::parse(url).ok()?.0;
+    let is_here = url.host() == "localhost" || url.host().parse::<IpAddr>().is_ok_and(|it| it.is_loopback());
+    is_here.then_some(url.port())
 }
 
 async fn readiness(client: &Client) -> Check {
@@ -95,9 +97,10 @@ async fn readiness(client: &Client) -> Check {
         Err(failure) => return Check::fail("readiness", words(&failure), MEANS, FIX),
     };
     let checks = answer["checks"].as_object().into_iter().flatten();
-    let parts: Vec<_> = checks.clone().map(|(name, it)| format!("{name} {}", crate::out::cell(it))).collect();
+    let parts: Vec<_> =
+        checks.clone().map(|(name, it)| format!("{name} {}", crate::text::cell(it))).collect();
     if !serves {
-        let found = format!("{}: {}", crate::out::cell(&answer["status"]), parts.join(", "));
+        let found = format!("{}: {}", crate::text::cell(&answer["status"]), parts.join(", "));
         let means = "It says that it is not ready (503): load balancers take it out of service.";
         let fix =
             if answer["status"] == "shutting_down" { "start it again: it is being stopped" } else { FIX };
@@ -109,14 +112,26 @@ async fn readiness(client: &Client) -> Check {
     }
 }
 
-fn port((name, setting, addr): (&'static str, &str, SocketAddr)) -> Check {
-    match TcpListener::bind(addr) {
-        Ok(_) => Check::ok(name, format!("{addr} ({setting}) is free")),
-        Err(error) => Check::fail(
-            name,
-            format!("{addr} ({setting}): {error}"),
-            "The gateway can't listen there and does not start.",
-            &format!("find the program with `ss -ltnp 'sport = :{}'`, or set {setting}", addr.port()),
-        ),
+/// A port that a gateway would take.
+struct Port {
+    /// Name of the check.
+    check: &'static str,
+    setting: &'static str,
+    addr: SocketAddr,
+}
+
+impl Port {
+    /// Checks whether it is free.
+    fn check(&self) -> Check {
+        let Self { check, setting, addr } = self;
+        match TcpListener::bind(addr) {
+            Ok(_) => Check::ok(check, format!("{addr} ({setting}) is free")),
+            Err(error) => Check::fail(
+                check,
+                format!("{addr} ({setting}): {error}"),
+                "The gateway can't listen there and does not start.",
+                &format!("find the program with `ss -ltnp 'sport = :{}'`, or set {setting}", addr.port()),
+            ),
+        }
     }
 }

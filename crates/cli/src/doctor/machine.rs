@@ -72,7 +72,7 @@ fn memlock(limits: Limits) -> Check {
 
 fn clock() -> Check {
     const NAME: &str = "clock";
-    let now = crate::now();
+    let now = crate::times::now();
     let text = now.rfc3339();
     let set = text.parse::<jiff::Timestamp>().is_ok_and(|it| it.as_second() > CLOCK_SET);
     if !set {

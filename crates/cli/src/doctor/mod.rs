@@ -15,9 +15,9 @@ pub use self::{
     machine::{Limits, machine},
 };
 use crate::{
-    Exit, complain,
-    exit::{Failure, Outcome},
-    out::{Out, Tone, clean},
+    exit::{Exit, Failure, Outcome},
+    output::{Out, Tone},
+    text::clean,
 };
 
 /// Result of a check.
@@ -71,7 +71,7 @@ pub fn report(checks: &[Check], matches: &ArgMatches) -> Exit {
         Ok(()) if worst == Status::Fail => Exit::Failed,
         Ok(()) => Exit::Done,
         Err(failure) => {
-            complain(&failure, &out);
+            out.complain(&failure);
             failure.exit()
         }
     }

@@ -8,9 +8,9 @@ use gantry_domain::model::{
 use serde_json::{Value, json};
 
 use crate::{
-    args::{one_of, text},
     exit::{Failure, Outcome},
-    out::{Out, Table},
+    options::{one_of, text},
+    output::{Out, Table},
 };
 
 pub(super) fn command() -> Command {
@@ -36,7 +36,7 @@ pub(super) fn run(out: &Out, matches: &ArgMatches) -> Outcome<()> {
     if found.is_empty() {
         return Err(Failure::NotFound(format!(
             "no field has `{}` in its name or meaning; `gantry models fields` lists them all",
-            crate::out::clean(word)
+            crate::text::clean(word)
         )));
     }
     out.either(&Value::Array(found.iter().map(|it| record(it)).collect()), || {

@@ -12,9 +12,9 @@ use gantry_domain::model::{
 use serde_json::{Map, Value};
 
 use crate::{
-    args::{has, text, texts},
     exit::{Failure, Outcome},
-    out::clean,
+    options::{has, text, texts},
+    text::clean,
 };
 
 pub(super) const EXAMPLES: &str = "\

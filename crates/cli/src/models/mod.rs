@@ -2,8 +2,8 @@
 
 mod fields;
 mod form;
-mod look;
-mod settle;
+mod show;
+mod wait;
 
 use std::time::Duration;
 
@@ -11,17 +11,19 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use self::settle::Goal;
+use self::wait::Goal;
 use crate::{
-    Cx,
-    args::{aliased, connected, flag, has, int, many, number, one_of, option, place, places, text, texts},
     complete,
+    cx::Cx,
     exit::{Failure, Outcome},
+    gateway_options::connected,
     http::query,
-    out::{Table, Tone, cell, clean},
-    own, people,
+    options::{aliased, flag, has, int, many, number, one_of, option, positional, positionals, text, texts},
+    output::{Table, Tone},
+    own, resolve,
     several::each,
     terminal,
+    text::{cell, clean},
 };
 
 /// Remark that a simulator is not a real model.
@@ -33,8 +35,8 @@ const PAGE: usize = 1000;
 
 #[expect(clippy::too_many_lines, reason = "a table")]
 pub(crate) fn command() -> Command {
-    let model = || complete::models(place("MODEL", WHICH));
-    let models = || complete::models(places("MODEL", WHICH));
+    let model = || complete::models(positional("MODEL", WHICH));
+    let models = || complete::models(positionals("MODEL", WHICH));
     let waiting = |command: Command| {
         let until = if command.get_name() == "stop" {
             "Waits until it has stopped, and shows what goes on"
@@ -117,7 +119,7 @@ pub(crate) fn command() -> Command {
             ),
             Command::new("inspect")
                 .about("Says what a folder or GGUF file is, and which engine suits it")
-                .arg(place("FOLDER", "Relative to the models base directory")),
+                .arg(positional("FOLDER", "Relative to the models base directory")),
             Command::new("test")
                 .about("Sends one small request to each of these running models")
                 .arg(models()),
@@ -163,13 +165,13 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     match verb {
         "fields" => fields::run(&cx.out, sub),
         "list" => list(cx, has(sub, "archived")).await,
-        "show" => look::show(cx, &find(cx, named()).await?),
+        "show" => show::show(cx, &find(cx, named()).await?),
         "create" => create(cx, sub).await,
         "set" => set(cx, sub).await,
-        "dry-run" => look::dry_run(cx, sub).await,
-        "inspect" => look::inspect(cx, text(sub, "FOLDER").unwrap_or_default()).await,
-        "test" => each(cx, &all, async |it| look::test(cx, &find(cx, it).await?).await).await,
-        "logs" => look::logs(cx, sub, &find(cx, named()).await?).await,
+        "dry-run" => show::dry_run(cx, sub).await,
+        "inspect" => show::inspect(cx, text(sub, "FOLDER").unwrap_or_default()).await,
+        "test" => each(cx, &all, async |it| show::test(cx, &find(cx, it).await?).await).await,
+        "logs" => show::logs(cx, sub, &find(cx, named()).await?).await,
         "archive" | "unarchive" => each(cx, &all, async |it| archive(cx, it, verb == "archive").await).await,
         "delete" => each(cx, &all, async |it| delete(cx, it, has(sub, "yes")).await).await,
         command => {
@@ -200,7 +202,7 @@ async fn all(cx: &Cx, archived: bool) -> Outcome<Vec<Value>> {
 /// that is not archived. Other people choose names, so a number that is the id of one model and the name of another is
 /// refused.
 async fn find(cx: &Cx, given: &str) -> Outcome<Value> {
-    let (id, name) = people::read(given)?;
+    let (id, name) = resolve::read(given)?;
     let mut by_id = None;
     // Ids of models fit into 32 bits: a larger number can only be a name.
     if let Some(id) = id.filter(|it| u32::try_from(*it).is_ok()) {
@@ -329,7 +331,7 @@ async fn advise(cx: &Cx, body: &Value, model: &Value) {
         if warning["severity"] == "info" && warning["fix"].is_null() {
             continue;
         }
-        for line in look::warning_lines(warning, Some(&target), &cx.out) {
+        for line in show::warning_lines(warning, Some(&target), &cx.out) {
             cx.out.note(&line);
         }
     }
@@ -414,7 +416,7 @@ async fn order(cx: &Cx, matches: &ArgMatches, model: &Value, command: &str, goal
     };
     if has(matches, "wait") && !(already && record["state"] == "running") {
         let limit = int(matches, "timeout").map(|it| Duration::from_secs(it.unsigned_abs()));
-        return settle::wait(cx, &record, goal, limit).await;
+        return wait::wait(cx, &record, goal, limit).await;
     }
     cx.out.either(&record, || {
         let state = cell(&record["state"]);

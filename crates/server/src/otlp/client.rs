@@ -1,15 +1,12 @@
 //! Posts to the collector: OTLP over HTTP with protobuf, on one connection that is kept.
 
-use std::{pin::Pin, time::Duration};
+use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
-use gantry_connect::{ConnectError, Connector, Stream};
-use gantry_settings::{OtlpEndpoint, SecretPairs};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1::{Connection, SendRequest, handshake};
-use hyper_util::rt::TokioIo;
+use gantry_connect::{ConnectError, Connector, HttpConnection, HttpUrl};
+use gantry_settings::SecretPairs;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
 use secrecy::ExposeSecret;
@@ -32,24 +29,20 @@ pub(super) enum Failure {
 }
 
 pub(super) struct Client {
-    endpoint: OtlpEndpoint,
+    endpoint: HttpUrl,
     uri: Uri,
     headers: HeaderMap,
     connector: Connector,
-    link: Option<Link>,
-}
-
-struct Link {
-    sender: SendRequest<Full<Bytes>>,
-    connection: Pin<Box<Connection<TokioIo<Stream>, Full<Bytes>>>>,
+    /// Connection of the last batch, if the collector keeps it open.
+    connection: Option<HttpConnection>,
 }
 
 impl Client {
     /// # Errors
     /// A given name or value can't be an HTTP header.
-    pub(super) fn new(endpoint: OtlpEndpoint, given: &SecretPairs) -> anyhow::Result<Self> {
+    pub(super) fn new(endpoint: HttpUrl, given: &SecretPairs) -> anyhow::Result<Self> {
         const NAME: &str = "OTEL_EXPORTER_OTLP_HEADERS";
-        let uri = format!("{}/v1/traces", endpoint.path);
+        let uri = format!("{}/v1/traces", endpoint.base());
         let uri = Uri::try_from(uri).context("OTEL_EXPORTER_OTLP_ENDPOINT has a path that can't be used")?;
         let mut headers = HeaderMap::new();
         for (name, value) in &given.0 {
@@ -59,13 +52,13 @@ impl Client {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        let host = HeaderValue::from_str(&endpoint.authority())
+        let host = HeaderValue::from_str(endpoint.authority())
             .context("OTEL_EXPORTER_OTLP_ENDPOINT has a host that can't be used")?;
         headers.insert(header::HOST, host);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
         let agent = HeaderValue::from_static(concat!("gantry/", env!("CARGO_PKG_VERSION")));
         headers.insert(header::USER_AGENT, agent);
-        Ok(Self { endpoint, uri, headers, connector: Connector::default(), link: None })
+        Ok(Self { endpoint, uri, headers, connector: Connector::default(), connection: None })
     }
 
     /// Posts a batch and returns how many of its spans were rejected.
@@ -81,49 +74,29 @@ impl Client {
 
     async fn exchange(&mut self, body: Bytes) -> Result<u64, Failure> {
         // The collector may have closed the idle connection; then a new one is made below.
-        if let Some(link) = self.link.take()
-            && let Some(done) = self.on(link, &body).await
+        if let Some(connection) = self.connection.take()
+            && let Some(done) = self.on(connection, &body).await
         {
             return done;
         }
-        let link = self.connect().await?;
-        self.on(link, &body).await.unwrap_or_else(|| Err(later("the connection broke")))
-    }
-
-    async fn connect(&self) -> Result<Link, Failure> {
-        let OtlpEndpoint { tls, host, port, .. } = &self.endpoint;
-        let stream = self.connector.connect(*tls, host, *port).await.map_err(|error| match &error {
+        let connection = self.connector.http(&self.endpoint).await.map_err(|error| match &error {
             ConnectError::Tls(source) => later(&format!("{error}: {source}")),
             _ => later(&error.to_string()),
         })?;
-        let (sender, connection) = handshake(stream).await.map_err(|it| later(&it.to_string()))?;
-        Ok(Link { sender, connection: Box::pin(connection) })
+        self.on(connection, &body).await.unwrap_or_else(|| Err(later("the connection broke")))
     }
 
     /// Posts on this connection. `None` if the connection ended without an answer.
-    async fn on(&mut self, link: Link, body: &Bytes) -> Option<Result<u64, Failure>> {
-        let Link { mut sender, mut connection } = link;
-        let mut request = Request::new(Full::new(body.clone()));
+    async fn on(&mut self, mut connection: HttpConnection, body: &Bytes) -> Option<Result<u64, Failure>> {
+        let mut request = Request::new(body.clone());
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
-        let exchange = async {
-            sender.ready().await.ok()?;
-            let (head, body) = sender.send_request(request).await.ok()?.into_parts();
-            let body =
-                Limited::new(body, MAX_ANSWER).collect().await.ok().map(http_body_util::Collected::to_bytes);
-            Some((head.status, head.headers, body))
-        };
-        let (answer, alive) = {
-            let mut exchange = std::pin::pin!(exchange);
-            tokio::select! {
-                answer = &mut exchange => (answer, true),
-                _ = &mut connection => (exchange.await, false),
-            }
-        };
-        let (status, headers, body) = answer?;
-        if alive && body.is_some() {
-            self.link = Some(Link { sender, connection });
+        let answer = connection.send(request).await.ok()?;
+        let (status, headers) = (answer.head.status, answer.head.headers.clone());
+        let body = answer.read(MAX_ANSWER).await.ok().map(Response::into_body);
+        if body.is_some() && connection.is_open() {
+            self.connection = Some(connection);
         }
         Some(verdict(status, &headers, body.as_deref().unwrap_or_default()))
     }

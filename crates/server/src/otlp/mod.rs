@@ -1,5 +1,15 @@
 //! Sends spans of requests to a collector (OTLP over HTTP). A program built without the feature `otlp` can't do that,
 //! and refuses to start if a collector is set.
+//!
+//! The crate `opentelemetry-otlp` (looked at in 0.33, without its HTTP clients) would bring in only itself and
+//! `opentelemetry-http`, and could use our TLS through its `HttpClient` trait. It is not used because users would lose
+//! something and little code would go:
+//! * `gantry_trace_spans_total` counts rejected and dropped spans. Its exporter and its batch processor only log them.
+//! * It gives a batch up after 3 retries within the time limit of one export. We keep it while there is room.
+//! * Its batch processor exports on a thread without a Tokio runtime, where our connections do not work. With the
+//!   exporter alone, the queue, the batches and the attributes would stay here.
+//! * It would build each span twice, as `SpanData` and as a message: 6.6 instead of 3.7 µs for a span with 15 attributes
+//!   (release build, batches of 512), and 352 more bytes for each span that waits.
 
 #[cfg(feature = "otlp")]
 mod client;
@@ -42,7 +52,7 @@ pub(crate) fn open(settings: &Settings, counts: &Counts) -> anyhow::Result<Optio
     let (follows_parent, share) = settings.otel_traces_sampler.decides(settings.otel_traces_sampler_arg);
     let spans =
         Spans { sampler: Sampler { follows_parent, share }, to, dropped: Arc::clone(&counts.dropped) };
-    let client = client::Client::new(endpoint.clone(), &settings.otel_exporter_otlp_headers)?;
+    let client = client::Client::new(endpoint.0.clone(), &settings.otel_exporter_otlp_headers)?;
     let resource = encode::resource(settings);
     let room = settings.otel_bsp_max_queue_size as usize;
     Ok(Some((spans, Exporter::new(blocks, client, resource, counts.clone(), room))))

@@ -144,7 +144,7 @@ async fn the_service_manager_is_told() {
     let heard = || {
         let mut buffer = [0; 256];
         let n = manager.recv(&mut buffer).unwrap();
-        String::from_utf8_lossy(&buffer[..n]).into_owned()
+        String::from_utf8_lossy(&buffer[..n]).trim_end().to_owned()
     };
     let options =
         Options::default().env("NOTIFY_SOCKET", path.to_str().unwrap()).env("WATCHDOG_USEC", "200000");

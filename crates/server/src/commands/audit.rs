@@ -15,7 +15,7 @@ use gantry_domain::{
     hex::hex,
 };
 use gantry_settings::Settings;
-use gantry_store::{Store, StoreError, StoreResult};
+use gantry_store::{Store, StoreError, StoreResult, Tx};
 
 /// Most rows that one query reads.
 const PAGE: i64 = 1000;
@@ -25,14 +25,15 @@ pub(crate) fn run(
     load: impl FnOnce(&ArgMatches) -> anyhow::Result<Settings>,
 ) -> anyhow::Result<ExitCode> {
     let (name, sub) = matches.subcommand().context("say `verify`, `export` or `list`")?;
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
     let verdict = match (name, sub.try_get_one::<PathBuf>("file").ok().flatten()) {
         ("verify", Some(file)) => verify_file(file)?,
-        (name, _) => {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(on_database(&load(sub)?, name == "export"))?
+        ("export", _) => {
+            runtime()?.block_on(export(&load(sub)?))?;
+            return Ok(ExitCode::SUCCESS);
         }
+        _ => runtime()?.block_on(verify_database(&load(sub)?))?,
     };
-    let Some(verdict) = verdict else { return Ok(ExitCode::SUCCESS) };
     writeln!(std::io::stdout(), "{}", verdict.text).context("standard output is closed")?;
     Ok(if verdict.holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -85,7 +86,7 @@ impl Check {
     }
 }
 
-async fn on_database(settings: &Settings, export: bool) -> anyhow::Result<Option<Verdict>> {
+async fn open(settings: &Settings) -> anyhow::Result<Store> {
     let url = settings.database();
     if let Some(file) = url.expose().strip_prefix("sqlite://") {
         // Opening would create a missing database.
@@ -93,70 +94,82 @@ async fn on_database(settings: &Settings, export: bool) -> anyhow::Result<Option
             Path::new(file).try_exists().with_context(|| format!("can't look at the database {file}"))?;
         anyhow::ensure!(there, "there is no database {file}");
     }
-    let store = Store::open_to_read(url.expose()).await.context("can't open the database")?;
+    Store::open_to_read(url.expose()).await.context("can't open the database")
+}
+
+/// Checks the rows of the database, all in one transaction, so that it sees one moment.
+async fn verify_database(settings: &Settings) -> anyhow::Result<Verdict> {
+    let store = open(settings).await?;
     let mut tx = store.read().await?;
     let (anchor, head) = tx.audit_ends().await?;
-    // A check reads everything in one transaction, so that it sees one moment. An export does not: it goes as fast as
-    // its reader, which may pause, and a transaction that stays open would let the gateway's write-ahead log grow
-    // without bound.
-    let mut tx = Some(tx);
-    if export && let Some(tx) = tx.take() {
-        tx.rollback().await?;
-    }
     let mut check = Check::after(anchor);
-    let at_terminal = std::io::stdout().is_terminal();
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    let (mut last, mut end, mut page) = (anchor.seq, Ok(()), PAGE);
-    'pages: loop {
-        let after = if export { last } else { check.chain.last().seq };
-        let read = match &mut tx {
-            Some(tx) => tx.audit_after(after, page).await,
-            None => page_of(&store, after, page.min(head.seq - after)).await,
-        };
-        let rows = match read {
+    let end = check_rows(&mut tx, &mut check).await?;
+    drop(tx);
+    store.close().await;
+    Ok(check.verdict(end.and_then(|()| check.chain.end(head))))
+}
+
+async fn check_rows(tx: &mut Tx, check: &mut Check) -> StoreResult<Result<(), Broken>> {
+    let mut page = PAGE;
+    loop {
+        let rows = match tx.audit_after(check.chain.last().seq, page).await {
             // Continue row by row, to find the row that can't be read.
             Err(StoreError::Corrupt { .. }) if page > 1 => {
                 page = 1;
                 continue;
             }
-            Err(StoreError::Corrupt { what, .. }) if !export => {
-                end = Err(Broken::Word { row: check.chain.last().seq + 1, what });
-                break;
+            Err(StoreError::Corrupt { what, .. }) => {
+                return Ok(Err(Broken::Word { row: check.chain.last().seq + 1, what }));
             }
             read => read?,
         };
         if rows.is_empty() {
-            break;
+            return Ok(Ok(()));
         }
+        if let Err(broken) = rows.iter().try_for_each(|row| check.take(row)) {
+            return Ok(Err(broken));
+        }
+    }
+}
+
+/// Writes the rows to standard output. It goes as fast as its reader, which may pause. A transaction that stays open
+/// would let the gateway's write-ahead log grow without bound, so each page has one of its own.
+async fn export(settings: &Settings) -> anyhow::Result<()> {
+    let store = open(settings).await?;
+    let mut tx = store.read().await?;
+    let (anchor, head) = tx.audit_ends().await?;
+    tx.rollback().await?;
+    let at_terminal = std::io::stdout().is_terminal();
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let (mut last, mut page) = (anchor.seq, PAGE);
+    loop {
+        let rows = match page_of(&store, last, page.min(head.seq - last)).await {
+            // Continue row by row, up to the row that can't be read.
+            Err(StoreError::Corrupt { .. }) if page > 1 => {
+                page = 1;
+                continue;
+            }
+            read => read?,
+        };
+        let Some(first) = rows.first() else { break };
         // Only retention is reported here. A check of the exported file finds rows that are missing for another
         // reason.
-        if export && rows[0].seq != last + 1 && anchor_of(&store).await? > last {
+        if first.seq != last + 1 && anchor_of(&store).await? > last {
             anyhow::bail!("retention deleted rows behind number {last} meanwhile: export again");
         }
         for row in rows {
             last = row.seq;
-            if export {
-                let mut line = serde_json::to_string(&row)?;
-                // A row holds text from other people, which is made harmless for a terminal. A file keeps the text
-                // unchanged, because the hashes cover the original.
-                if at_terminal {
-                    line = gantry_cli::harmless(&line);
-                }
-                writeln!(out, "{line}").context("standard output is closed")?;
-            } else if let Err(broken) = check.take(&row) {
-                end = Err(broken);
-                break 'pages;
+            let mut line = serde_json::to_string(&row)?;
+            // A row holds text from other people, which is made harmless for a terminal. A file keeps the text
+            // unchanged, because the hashes cover the original.
+            if at_terminal {
+                line = gantry_cli::harmless(&line);
             }
+            writeln!(out, "{line}").context("standard output is closed")?;
         }
     }
-    drop(tx);
     store.close().await;
-    if export {
-        out.flush().context("standard output is closed")?;
-        return Ok(None);
-    }
-    drop(out);
-    Ok(Some(check.verdict(end.and_then(|()| check.chain.end(head)))))
+    out.flush().context("standard output is closed")
 }
 
 /// Reads one page in its own transaction. The transaction ends before the next one begins, because they share one
@@ -179,7 +192,7 @@ async fn anchor_of(store: &Store) -> StoreResult<i64> {
 
 /// Checks an exported file. A file can't show what came before its first row, nor that its last row is the last of the
 /// log.
-fn verify_file(file: &Path) -> anyhow::Result<Option<Verdict>> {
+fn verify_file(file: &Path) -> anyhow::Result<Verdict> {
     let lines = BufReader::new(File::open(file).with_context(|| format!("can't read {}", file.display()))?);
     let mut check: Option<Check> = None;
     for (n, line) in lines.lines().enumerate() {
@@ -193,12 +206,12 @@ fn verify_file(file: &Path) -> anyhow::Result<Option<Verdict>> {
         let before = Link { seq: row.seq.saturating_sub(1), hash: row.prev_hash };
         let check = check.get_or_insert_with(|| Check::after(before));
         if let Err(broken) = check.take(&row) {
-            return Ok(Some(check.verdict(Err(broken))));
+            return Ok(check.verdict(Err(broken)));
         }
     }
     // An empty file is an error: no gateway has an empty log for long, and a file that was cut off at its beginning
     // looks like one.
     let check =
         check.with_context(|| format!("there is no row in {}: nothing was checked", file.display()))?;
-    Ok(Some(check.verdict(Ok(()))))
+    Ok(check.verdict(Ok(())))
 }

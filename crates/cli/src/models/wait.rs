@@ -7,10 +7,11 @@ use tokio::time::{Instant, sleep};
 
 use super::{SIMULATED, id, name};
 use crate::{
-    Cx,
+    cx::Cx,
     exit::{Failure, Outcome},
-    out::{Out, Tone, cell, clean},
+    output::{Out, Tone},
     progress::Progress,
+    text::{cell, clean},
 };
 
 const LOOK: Duration = Duration::from_millis(500);

@@ -3,14 +3,15 @@
 use clap::ArgMatches;
 use serde_json::{Map, Value, json};
 
-use super::{find, form, id, name, remark, settle};
+use super::{find, form, id, name, remark, wait};
 use crate::{
-    Cx,
-    args::{has, int, text},
+    cx::Cx,
     events::Events,
     exit::{Failure, Outcome},
     http::query,
-    out::{Out, Table, Tone, cell, clean},
+    options::{has, int, text},
+    output::{Out, Table, Tone},
+    text::{cell, clean},
     times::{past, zone},
 };
 
@@ -73,7 +74,7 @@ pub(super) fn show(cx: &Cx, model: &Value) -> Outcome<()> {
         cx.out.pairs(&set)?;
         if model["state"] == "failed" && model["diagnosis"].is_object() {
             cx.out.line("")?;
-            for line in settle::lines(&model["diagnosis"], &cx.out) {
+            for line in wait::lines(&model["diagnosis"], &cx.out) {
                 cx.out.line(&line)?;
             }
         }
@@ -238,7 +239,7 @@ pub(super) async fn test(cx: &Cx, model: &Value) -> Outcome<()> {
 }
 
 pub(super) async fn logs(cx: &Cx, matches: &ArgMatches, model: &Value) -> Outcome<()> {
-    let since = text(matches, "since").map(|it| past(it, crate::now(), &zone(cx.out.utc)));
+    let since = text(matches, "since").map(|it| past(it, crate::times::now(), &zone(cx.out.utc)));
     let tail = int(matches, "tail").unwrap_or(if since.is_some() { MOST } else { TAIL });
     let mut pairs = vec![("tail", tail.to_string())];
     pairs.extend(since.map(|it| ("since", it)));
@@ -267,7 +268,7 @@ pub(super) async fn logs(cx: &Cx, matches: &ArgMatches, model: &Value) -> Outcom
         }
         if answer.json["diagnosis"].is_object() {
             cx.out.line("")?;
-            for line in settle::lines(&answer.json["diagnosis"], &cx.out) {
+            for line in wait::lines(&answer.json["diagnosis"], &cx.out) {
                 cx.out.line(&line)?;
             }
         }

@@ -3,16 +3,19 @@
 use std::path::PathBuf;
 
 use clap::{
-    Arg, ArgAction, ArgMatches, Command,
-    builder::PossibleValuesParser,
+    Arg, Command,
     error::{ContextKind, ContextValue, Error},
     value_parser,
 };
 use gantry_settings::Settings;
 
 use crate::{
-    chat, complete, context, exit::Exit, http::DEFAULT_URL, images, keys, local, log, models, orgs, own,
-    registry, sign_in, status, tokens, top, upstreams, usage, users,
+    audit, chat, context,
+    exit::Exit,
+    gateway_options::connected,
+    images, keys, local, models,
+    options::{flag, option, positional},
+    orgs, own, registry, sign_in, status, tokens, top, upstreams, usage, users,
 };
 
 /// The whole command line.
@@ -41,7 +44,7 @@ pub fn command() -> Command {
         .subcommand(serve.args(listed_settings()))
         .subcommand(reads_settings(doctor()))
         .subcommand(reads_settings(settings))
-        .subcommand(audit().subcommand(log::list_command()))
+        .subcommand(audit_log().subcommand(audit::list_command()))
         .subcommand(supervisor())
         .subcommand(owner())
         .subcommand(secrets())
@@ -81,7 +84,7 @@ fn doctor() -> Command {
 }
 
 /// Runs in the server's crate, which knows the database.
-fn audit() -> Command {
+fn audit_log() -> Command {
     let file = Arg::new("file")
         .long("file")
         .value_name("FILE")
@@ -131,7 +134,7 @@ fn owner() -> Command {
         .help("Reads the password from this file");
     let create = Command::new("create")
         .about("Makes the first owner of a gateway and their organisation; a gateway may run meanwhile")
-        .arg(place("NAME", "User name"))
+        .arg(positional("NAME", "User name"))
         .arg(option("org", "NAME", "Name of the organisation that is made").default_value("Default"))
         .arg(file)
         .args(setting_args())
@@ -235,84 +238,4 @@ pub fn tip(error: &mut Error) {
     if let Some((_, ours)) = HABITS.iter().find(|(flags, _)| flags.contains(&flag.as_str())) {
         error.insert(ContextKind::SuggestedArg, ContextValue::String((*ours).to_owned()));
     }
-}
-
-const HEADING: &str = "Gateway and output";
-
-fn common(arg: Arg) -> Arg {
-    arg.help_heading(HEADING).global(true)
-}
-
-/// Adds the options for the connection to a verb that talks to a gateway, and to the verbs below it.
-pub(crate) fn connected(command: Command) -> Command {
-    let url = format!("Address of the gateway [environment: GANTRY_URL] [default: {DEFAULT_URL}]");
-    command
-        .arg(common(Arg::new("url").long("url").value_name("URL").help(url)))
-        .arg(common(complete::contexts(option(
-            "context",
-            "NAME",
-            "The gateway of this name, see `gantry context` [environment: GANTRY_CONTEXT]",
-        ))))
-        .arg(common(option(
-            "token",
-            "TOKEN",
-            "A token instead of a session; others may see it here: better GANTRY_TOKEN, or `gantry login --token-file`",
-        )))
-        .arg(common(flag("json", "Prints JSON for programs, errors too (on standard error)")))
-        .arg(common(flag("utc", "Times, days and weeks in UTC, not in this machine's time zone")))
-}
-
-pub(crate) fn flag(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
-}
-
-pub(crate) fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(value).help(help)
-}
-
-pub(crate) fn many(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    option(name, value, help).action(ArgAction::Append)
-}
-
-pub(crate) fn number(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    option(name, value, help).value_parser(value_parser!(i64).range(1..))
-}
-
-pub(crate) fn one_of<const N: usize>(
-    name: &'static str,
-    words: [&'static str; N],
-    help: &'static str,
-) -> Arg {
-    Arg::new(name).long(name).value_parser(PossibleValuesParser::new(words)).help(help)
-}
-
-pub(crate) fn place(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).value_name(name).required(true).help(help)
-}
-
-/// One or several of the same.
-pub(crate) fn places(name: &'static str, help: &'static str) -> Arg {
-    place(name, help).num_args(1..)
-}
-
-/// Adds a second name, such as `ls` or the singular of a group. The second names are hidden: the help of the program
-/// mentions them once, and shell completion would offer them instead of the verb.
-pub(crate) fn aliased(command: Command, other: &'static str) -> Command {
-    command.alias(other)
-}
-
-pub(crate) fn text<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a str> {
-    matches.try_get_one::<String>(name).ok().flatten().map(String::as_str)
-}
-
-pub(crate) fn texts<'a>(matches: &'a ArgMatches, name: &str) -> Vec<&'a str> {
-    matches.try_get_many::<String>(name).ok().flatten().into_iter().flatten().map(String::as_str).collect()
-}
-
-pub(crate) fn int(matches: &ArgMatches, name: &str) -> Option<i64> {
-    matches.try_get_one::<i64>(name).ok().flatten().copied()
-}
-
-pub(crate) fn has(matches: &ArgMatches, name: &str) -> bool {
-    matches.try_get_one::<bool>(name).ok().flatten().copied().unwrap_or(false)
 }

@@ -4,11 +4,13 @@ use clap::{ArgMatches, Command};
 use serde_json::Value;
 
 use crate::{
-    Cx,
-    args::{connected, number, option, text},
+    cx::Cx,
     exit::Outcome,
-    out::{Table, Tone, cell},
-    people::{listed, most},
+    gateway_options::connected,
+    options::{number, option, text},
+    output::{Table, Tone},
+    resolve::{listed, most},
+    text::cell,
     times::{past, zone},
 };
 
@@ -39,7 +41,7 @@ pub(crate) fn list_command() -> Command {
 pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     let Some((_, sub)) = matches.subcommand() else { return Ok(()) };
     let mut pairs = Vec::new();
-    let (now, zone) = (crate::now(), zone(cx.out.utc));
+    let (now, zone) = (crate::times::now(), zone(cx.out.utc));
     for (option, parameter) in [("since", "from"), ("until", "to")] {
         if let Some(time) = text(sub, option) {
             pairs.push((parameter, past(time, now, &zone)));

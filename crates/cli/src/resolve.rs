@@ -5,11 +5,11 @@ use gantry_domain::Role;
 use serde_json::Value;
 
 use crate::{
-    Cx,
-    args::{int, text},
+    cx::Cx,
     exit::{Failure, Outcome},
     http::query,
-    out::{cell, clean},
+    options::{int, text},
+    text::{cell, clean},
 };
 
 /// Most entries of one answer.

@@ -23,7 +23,7 @@ pub(crate) const FILES: [&str; 2] = [FILE, INSTANCE];
 
 /// Returns the id of the data directory (a UUID), and makes it at the first call. A directory that was moved keeps its
 /// id. A copy gets a new id while the original is still at its old path.
-pub(crate) fn id(dir: &Path) -> anyhow::Result<String> {
+pub(crate) fn of_data_dir(dir: &Path) -> anyhow::Result<String> {
     let file = dir.join(FILE);
     let said = || format!("can't use {}", file.display());
     let here = dir.canonicalize().with_context(said)?;
@@ -59,7 +59,7 @@ fn read(dir: &Path) -> std::io::Result<Option<(String, String)>> {
 
 /// Returns the id of the database, which is the label of our containers. A SQLite file belongs to one data directory.
 /// A copy in another directory gets its own id, so that its gateway leaves the containers of the original alone.
-pub(crate) async fn instance(store: &Store, dir: &Path, home: &str) -> anyhow::Result<String> {
+pub(crate) async fn of_database(store: &Store, dir: &Path, home: &str) -> anyhow::Result<String> {
     let mut tx = store.write().await?;
     let instance = match store.kind() {
         DatabaseKind::Postgres => tx.instance_id().await?,
@@ -95,7 +95,7 @@ pub(crate) async fn engine_key(store: &Store, own: SecretString) -> anyhow::Resu
 }
 
 /// Returns a readable name of this gateway: its machine and its data directory.
-pub(crate) fn name(dir: &Path) -> String {
+pub(crate) fn readable_name(dir: &Path) -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}:{}", host.trim(), dir.display())
 }
@@ -109,14 +109,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::create_dir(at("first")).unwrap();
-        let first = id(&at("first")).unwrap();
-        assert_eq!(id(&at("first")).unwrap(), first);
+        let first = of_data_dir(&at("first")).unwrap();
+        assert_eq!(of_data_dir(&at("first")).unwrap(), first);
         fs::rename(at("first"), at("moved")).unwrap();
-        assert_eq!(id(&at("moved")).unwrap(), first);
+        assert_eq!(of_data_dir(&at("moved")).unwrap(), first);
         fs::create_dir(at("copy")).unwrap();
         fs::copy(at("moved").join(FILE), at("copy").join(FILE)).unwrap();
-        let copy = id(&at("copy")).unwrap();
+        let copy = of_data_dir(&at("copy")).unwrap();
         assert_ne!(copy, first);
-        assert_eq!((id(&at("copy")).unwrap(), id(&at("moved")).unwrap()), (copy, first));
+        assert_eq!((of_data_dir(&at("copy")).unwrap(), of_data_dir(&at("moved")).unwrap()), (copy, first));
     }
 }

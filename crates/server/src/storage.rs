@@ -1,4 +1,4 @@
-//! What everything else in the gateway stands on: folders, secrets, the database and its first owner.
+//! Opens what the gateway keeps: its folders, its secrets, and the database with its first owner.
 
 use std::{
     path::{Path, PathBuf},
@@ -23,15 +23,15 @@ use secrecy::SecretString;
 use tracing::{info, warn};
 
 use crate::{
-    data_dir, home, sealing,
+    data_dir, instance_id, sealing,
     secrets::{self, private_dir},
 };
 
 /// Pause between two attempts to reach the database at start.
 const DATABASE_PAUSE: Duration = Duration::from_secs(1);
 
-/// What everything else stands on: folders, secrets and the database.
-pub(crate) struct Base {
+/// What the gateway keeps, and what is made from its secrets.
+pub(crate) struct Storage {
     pub(crate) clock: Clock,
     pub(crate) data_dir: PathBuf,
     pub(crate) models_dir: ModelsDir,
@@ -48,7 +48,7 @@ pub(crate) struct Base {
     _locks: (data_dir::Lock, Option<data_dir::Lock>),
 }
 
-impl Base {
+impl Storage {
     pub(crate) async fn open(settings: &Settings) -> anyhow::Result<Self> {
         let clock = Clock::default();
         let data_dir = std::path::absolute(&settings.data_dir).context("DATA_DIR can't be resolved")?;
@@ -88,11 +88,11 @@ impl Base {
         };
         let store = store.context("can't open the database")?.with_seal(sealing::load(settings, &data_dir)?);
         sealing::at_start(&store).await?;
-        let home = home::id(&data_dir)?;
-        let instance = home::instance(&store, &data_dir, &home).await?;
+        let home = instance_id::of_data_dir(&data_dir)?;
+        let instance = instance_id::of_database(&store, &data_dir, &home).await?;
         let internal_key = match &settings.internal_engine_api_key {
             Some(_) => internal_key,
-            None => home::engine_key(&store, internal_key).await?,
+            None => instance_id::engine_key(&store, internal_key).await?,
         };
         let models_dir_rules = ModelsDirRules {
             data_dir: data_dir.canonicalize().context("DATA_DIR can't be resolved")?,

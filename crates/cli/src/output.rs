@@ -2,9 +2,8 @@
 //! panic when the reader goes away; the functions here return an error instead.
 
 use std::{
-    fmt::Write as _,
     io::{self, IsTerminal, Write},
-    sync::{Arc, LazyLock, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -12,7 +11,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
-use crate::{exit::Outcome, terminal, times::zone};
+use crate::{
+    exit::{Failure, Outcome},
+    terminal,
+    text::{clean, clean_lines, cut, harmless},
+    times::zone,
+};
 
 /// Meaning of a text, which decides its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,6 +160,17 @@ impl Out {
             let _ = writeln!(io::stderr().lock(), "{warning}");
         }
         self.note(text);
+    }
+
+    /// Prints why the command failed on standard error.
+    pub(crate) fn complain(&self, failure: &Failure) {
+        let text = match failure {
+            Failure::Closed | Failure::Told(_) => String::new(),
+            failure if self.json => format!("{}\n", harmless(&failure.json().to_string())),
+            failure => clean_lines(&failure.words()),
+        };
+        // Ignored: if standard error fails, the failure can't be reported anywhere.
+        let _ = io::stderr().lock().write_all(text.as_bytes());
     }
 
     pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {
@@ -307,49 +322,6 @@ fn shrink(widths: &mut [usize], columns: &[usize], limit: usize) {
     }
 }
 
-/// Cuts text to at most `width` columns; text that was cut ends with `…`.
-pub(crate) fn cut(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let mut kept = String::new();
-    for it in text.chars() {
-        if kept.width() + it.to_string().width() + 1 > width {
-            break;
-        }
-        kept.push(it);
-    }
-    kept.push('…');
-    kept
-}
-
-/// Returns text from other people without control characters, which a terminal would obey.
-pub(crate) fn clean(text: &str) -> String {
-    text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect()
-}
-
-/// Returns text without control characters, except line ends and tabs.
-pub(crate) fn clean_lines(text: &str) -> String {
-    let is_harmless = |it: char| !it.is_control() || matches!(it, '\n' | '\t');
-    text.chars().map(|it| if is_harmless(it) { it } else { ' ' }).collect()
-}
-
-/// Returns JSON with the same meaning, without characters that a terminal would obey. `serde_json` escapes characters
-/// below U+0020, but leaves U+007F to U+009F unchanged (RFC 8259 requires no more). Such characters can occur only in
-/// strings.
-pub fn harmless(json: &str) -> String {
-    let mut text = String::with_capacity(json.len());
-    for it in json.chars() {
-        if it.is_control() && it != '\n' {
-            // Writing to a String can't fail.
-            let _ = write!(text, "\\u{:04x}", u32::from(it));
-        } else {
-            text.push(it);
-        }
-    }
-    text
-}
-
 /// Writes text from other people to standard output: at a terminal without control characters, elsewhere unchanged.
 pub(crate) struct Foreign<'a> {
     out: &'a Out,
@@ -385,38 +357,6 @@ impl Pieces {
         let complete: Vec<u8> = self.0.drain(..n_complete).collect();
         clean_lines(&String::from_utf8_lossy(&complete))
     }
-}
-
-/// Formats a text, number or flag of the API for a cell, without control characters; `-` for nothing.
-pub(crate) fn cell(value: &Value) -> String {
-    match value {
-        Value::Null => "-".to_owned(),
-        Value::Bool(true) => "yes".to_owned(),
-        Value::Bool(false) => "no".to_owned(),
-        Value::String(it) if it.is_empty() => "-".to_owned(),
-        Value::String(it) => clean(it),
-        Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(","),
-        other => harmless(&other.to_string()),
-    }
-}
-
-/// Formats a count: at a terminal with separators (`1 234 567`), in a pipe without, for programs such as `sort -n`.
-pub(crate) fn count(value: &Value) -> String {
-    static AT_TERMINAL: LazyLock<bool> = LazyLock::new(|| io::stdout().is_terminal());
-    let Some(n) = value.as_i64() else { return cell(value) };
-    if *AT_TERMINAL { separated(n) } else { n.to_string() }
-}
-
-fn separated(n: i64) -> String {
-    let digits = n.unsigned_abs().to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push('\u{202f}');
-        }
-        text.push(digit);
-    }
-    if n < 0 { format!("-{text}") } else { text }
 }
 
 #[cfg(test)]
@@ -467,24 +407,6 @@ mod tests {
         }
         // As a terminal that is not of UTF-8 would read it.
         assert_eq!(Pieces::default().take(b"a\x9b2Jb"), "a\u{fffd}2Jb");
-    }
-
-    #[test]
-    fn json_stays_the_same_and_can_not_command_the_terminal() {
-        let value = json!({ "\u{9b}": "\u{1b}[2J\u{9b}2J\u{7f}\n\t\"\\é" });
-        for text in [value.to_string(), format!("{value:#}")] {
-            let text = harmless(&text);
-            assert!(!text.chars().any(|it| it.is_control() && it != '\n'), "{text:?}");
-            assert!(text.contains("\\u009b2J"), "{text}");
-            assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
-        }
-    }
-
-    #[test]
-    fn counts_are_easy_to_read_at_a_terminal() {
-        for (n, text) in [(7, "7"), (1234, "1\u{202f}234"), (-1_234_567, "-1\u{202f}234\u{202f}567")] {
-            assert_eq!(separated(n), text);
-        }
     }
 
     #[test]

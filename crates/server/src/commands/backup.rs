@@ -12,7 +12,7 @@ use anyhow::{Context, bail, ensure};
 use clap::ArgMatches;
 use gantry_settings::Settings;
 
-use crate::home;
+use crate::instance_id;
 
 /// What the database is called in a backup, as in a data directory.
 const DATABASE: &str = "gantry.db";
@@ -47,7 +47,7 @@ pub(crate) fn run(
         copy(&data.join(&name), &to.join(&name))?;
         lines.push(format!("{}: a secret", to.join(&name).display()));
     }
-    for name in home::FILES {
+    for name in instance_id::FILES {
         match copy(&data.join(name), &to.join(name)) {
             Err(error) if is_missing(&error) => {}
             done => {

@@ -22,7 +22,7 @@ const KEPT: Duration = Duration::from_secs(2);
 /// After this long without an answer the runtime counts as unresponsive, and callers no longer wait.
 const WAIT: Duration = Duration::from_secs(1);
 /// The last query to the runtime, and its answer.
-pub(crate) struct RuntimeLook {
+pub(crate) struct RuntimeHealth {
     runtime: Arc<dyn Runtime>,
     question: Mutex<Option<Question>>,
     failing: Arc<AtomicBool>,
@@ -34,7 +34,7 @@ struct Question {
     answer: Shared<BoxFuture<'static, RuntimeResult<()>>>,
 }
 
-impl RuntimeLook {
+impl RuntimeHealth {
     pub(crate) fn new(runtime: Arc<dyn Runtime>) -> Self {
         Self { runtime, question: Mutex::default(), failing: Arc::default() }
     }

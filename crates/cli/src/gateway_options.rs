@@ -1,0 +1,34 @@
+//! Options of all verbs that talk to a gateway: which one, as whom, and how to print.
+
+use clap::{Arg, Command};
+
+use crate::{
+    complete,
+    http::DEFAULT_URL,
+    options::{flag, option},
+};
+
+const HEADING: &str = "Gateway and output";
+
+fn common(arg: Arg) -> Arg {
+    arg.help_heading(HEADING).global(true)
+}
+
+/// Adds the options for the connection to a verb that talks to a gateway, and to the verbs below it.
+pub(crate) fn connected(command: Command) -> Command {
+    let url = format!("Address of the gateway [environment: GANTRY_URL] [default: {DEFAULT_URL}]");
+    command
+        .arg(common(Arg::new("url").long("url").value_name("URL").help(url)))
+        .arg(common(complete::contexts(option(
+            "context",
+            "NAME",
+            "The gateway of this name, see `gantry context` [environment: GANTRY_CONTEXT]",
+        ))))
+        .arg(common(option(
+            "token",
+            "TOKEN",
+            "A token instead of a session; others may see it here: better GANTRY_TOKEN, or `gantry login --token-file`",
+        )))
+        .arg(common(flag("json", "Prints JSON for programs, errors too (on standard error)")))
+        .arg(common(flag("utc", "Times, days and weeks in UTC, not in this machine's time zone")))
+}

@@ -1,0 +1,7 @@
+//! Verbs that need the gateway's own parts, above all its database, but no running gateway.
+
+pub(crate) mod audit;
+pub(crate) mod backup;
+pub(crate) mod doctor;
+pub(crate) mod owner;
+pub(crate) mod supervisor;
