@@ -5,7 +5,7 @@ use std::{io, net::Ipv4Addr, pin::Pin, time::Duration};
 
 use bytes::Bytes;
 use gantry_connect::{ConnectError, Stream};
-use gantry_dataplane::{Upstream, is_own_lack, listener};
+use gantry_dataplane::{Upstream, is_local_exhaustion, port_owner};
 use gantry_domain::listeners::Listeners;
 use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
@@ -99,7 +99,7 @@ impl Connection {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.map_err(no_connection)?;
         if let Some(allowed) = allowed {
             let own = stream.local_addr().map_err(no_connection)?;
-            listener::check(port, own, allowed).map_err(|error| NoAnswer::Closed(error.to_string()))?;
+            port_owner::check(port, own, allowed).map_err(|error| NoAnswer::Closed(error.to_string()))?;
         }
         let host = HeaderValue::try_from(format!("{}:{port}", Ipv4Addr::LOCALHOST));
         let host = host.unwrap_or(HeaderValue::from_static("localhost"));
@@ -164,7 +164,7 @@ async fn drive<T>(io: &mut Option<Pin<Box<Io>>>, work: impl Future<Output = T>) 
 }
 
 fn no_connection(error: io::Error) -> NoAnswer {
-    if is_own_lack(&error) {
+    if is_local_exhaustion(&error) {
         return NoAnswer::NotAsked(error);
     }
     NoAnswer::Closed(match error.kind() {

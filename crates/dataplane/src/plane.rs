@@ -15,8 +15,10 @@ use tokio::{
 };
 
 use crate::{
-    Config, Other, Shared, spool,
-    worker::{self, Phase, Worker},
+    config::{Config, Other},
+    record::spool,
+    shared::Shared,
+    thread::{self, Phase, Worker},
 };
 
 /// Connections that the kernel completes ahead of `accept`.
@@ -146,12 +148,14 @@ impl Thread {
                 return;
             }
         };
-        let limits =
-            spool::Limits { bytes: self.config.spool_segment_bytes, age: self.config.spool_segment_age };
+        let limits = spool::SegmentLimits {
+            bytes: self.config.spool_segment_bytes,
+            age: self.config.spool_segment_age,
+        };
         let writer = spool::Writer::new(self.config.spool_dir.clone(), self.boot, self.n, limits);
         let worker = Rc::new(Worker::new(self.config, self.shared, self.other, writer));
         let _ = tell.send(Ok(()));
-        worker::run(runtime, &worker, listener, self.inherited, &self.all_closed, self.phase);
+        thread::run(runtime, &worker, listener, self.inherited, &self.all_closed, self.phase);
     }
 }
 

@@ -10,13 +10,14 @@ use gantry_domain::{Clock, usage::Outcome};
 use tokio::sync::{Notify, watch};
 
 use crate::{
-    Catalog,
-    bodies::Bodies,
-    crowd::Crowd,
+    catalog::Catalog,
+    connection::limit::ConnectionCounts,
     limits::Limiter,
-    refused::Refusals,
-    returning::Waiting,
-    stats::{Fine, Stats},
+    record::{
+        refused::RefusalQuota,
+        stats::{Fine, Stats},
+    },
+    request::{body_memory::BodyMemory, wait_queue::WaitQueue},
 };
 
 /// Shared by all data-plane threads and the control plane; everything in it is read and written without waiting.
@@ -29,15 +30,15 @@ pub struct Shared {
     /// Counters by model; routes hold theirs.
     pub stats: Stats,
     pub limiter: Limiter,
-    pub bodies: Bodies,
+    pub body_memory: BodyMemory,
     /// Notified when new rows lie in the spool: at once after 256 of them, else within half a second.
     pub usage_written: Notify,
     /// Requests that wait for a model that is being applied.
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: WaitQueue,
     /// Client connections.
-    pub(crate) crowd: Crowd,
+    pub(crate) connections: ConnectionCounts,
     /// The refusals of callers who can't be told apart, see [`crate::Config::allow_all_keys`].
-    pub(crate) refusals: Arc<Refusals>,
+    pub(crate) refusals: Arc<RefusalQuota>,
     /// The disk of the spool is almost full: what is left is for requests that are served.
     pub(crate) disk_low: AtomicBool,
     changed: watch::Sender<()>,
@@ -53,10 +54,10 @@ impl Shared {
             counters: Counters::default(),
             stats: Stats::default(),
             limiter: Limiter::default(),
-            bodies: Bodies::default(),
+            body_memory: BodyMemory::default(),
             usage_written: Notify::new(),
-            waiting: Waiting::default(),
-            crowd: Crowd::default(),
+            waiting: WaitQueue::default(),
+            connections: ConnectionCounts::default(),
             refusals: Arc::default(),
             disk_low: AtomicBool::new(false),
             changed: watch::Sender::new(()),

@@ -23,7 +23,7 @@ use gantry_admin_api::{
     app::{self, HubRepository, Image, LimitHolder, Live, LiveRoute, MachineView, Preview},
 };
 use gantry_control::{Control, live::Drift};
-use gantry_dataplane::{Other, limits::Holder};
+use gantry_dataplane::{Other, limits::Subject};
 use gantry_domain::{
     ApiError, ErrorCode, LogWindow, ModelId,
     engine_metrics::EngineMetrics,
@@ -110,11 +110,11 @@ impl Allowances for Adapter {
     }
 }
 
-fn of(holder: LimitHolder) -> Holder {
+fn of(holder: LimitHolder) -> Subject {
     match holder {
-        LimitHolder::Key(id) => Holder::Key(id),
-        LimitHolder::User(id) => Holder::User(id),
-        LimitHolder::Org(id) => Holder::Org(id),
+        LimitHolder::Key(id) => Subject::Key(id),
+        LimitHolder::User(id) => Subject::User(id),
+        LimitHolder::Org(id) => Subject::Org(id),
     }
 }
 

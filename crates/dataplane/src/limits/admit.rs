@@ -14,7 +14,7 @@ use gantry_domain::{
 };
 
 use super::{
-    ACCOUNTS, Account, Guard, Holder, Kind, Limiter, Rate, nanos, spending::WARN_PCT, state::signed,
+    ACCOUNTS, Account, Charges, LimitKind, Limiter, Rate, Subject, nanos, spending::WARN_PCT, state::signed,
 };
 
 /// Retry time if too many requests run; it is unknown when one of them ends.
@@ -29,15 +29,15 @@ pub(crate) struct Demand {
 }
 
 /// A limit that does not let a request through.
-struct Refused {
-    kind: Kind,
+struct LimitReached {
+    kind: LimitKind,
     period: Option<Period>,
     wait: Duration,
 }
 
 /// What a request took of one account.
 #[derive(Debug, Default, Clone, Copy)]
-struct Held {
+struct Taken {
     running: bool,
     stream: bool,
     request: bool,
@@ -48,9 +48,9 @@ struct Held {
 /// What a request took of its accounts. Dropping it frees its places among the running requests.
 #[derive(Debug)]
 pub struct Ticket {
-    guard: Arc<Guard>,
-    /// What it took of each account, in the guard's order.
-    held: [Held; ACCOUNTS],
+    charges: Arc<Charges>,
+    /// What it took of each account, in the order of the charges.
+    held: [Taken; ACCOUNTS],
     /// Whether each account would have refused the request if it were not in shadow mode; no more is taken of it then.
     refused: [bool; ACCOUNTS],
     /// It is counted in tokens.
@@ -62,9 +62,10 @@ pub struct Ticket {
 ///
 /// # Errors
 /// 429 `rate_limit_exceeded`.
-pub(crate) fn enter(limiter: &Limiter, guard: &Arc<Guard>, now: Instant) -> Result<Ticket, ApiError> {
-    let held = [Held::default(); ACCOUNTS];
-    let mut ticket = Ticket { guard: Arc::clone(guard), held, refused: [false; ACCOUNTS], metered: false };
+pub(crate) fn enter(limiter: &Limiter, charges: &Arc<Charges>, now: Instant) -> Result<Ticket, ApiError> {
+    let held = [Taken::default(); ACCOUNTS];
+    let mut ticket =
+        Ticket { charges: Arc::clone(charges), held, refused: [false; ACCOUNTS], metered: false };
     let now = nanos(now);
     ticket.each(limiter, now, |account, held| {
         // Accounts may share their state: what one has no limit for is not charged to the other.
@@ -75,9 +76,9 @@ pub(crate) fn enter(limiter: &Limiter, guard: &Arc<Guard>, now: Instant) -> Resu
         let others = if shares == 1 { account.state.others().0 } else { 0 };
         held.running = place(&account.state.running, account.limits.max_concurrency, others, shares);
         if !held.running {
-            return Err(busy(Kind::Concurrency));
+            return Err(busy(LimitKind::Concurrency));
         }
-        limiter.allowed(Kind::Concurrency);
+        limiter.allowed(LimitKind::Concurrency);
         Ok(())
     })?;
     Ok(ticket)
@@ -113,9 +114,9 @@ impl Ticket {
         &mut self,
         limiter: &Limiter,
         now: u64,
-        mut take: impl FnMut(&Account, &mut Held) -> Result<(), Refused>,
+        mut take: impl FnMut(&Account, &mut Taken) -> Result<(), LimitReached>,
     ) -> Result<(), ApiError> {
-        let accounts = &self.guard.0;
+        let accounts = &self.charges.0;
         for (at, account) in accounts.iter().enumerate() {
             if self.refused[at] {
                 continue;
@@ -131,10 +132,10 @@ impl Ticket {
                 for (account, held) in accounts.iter().zip(&mut self.held) {
                     give_back(limiter, account, held, now);
                 }
-                return Err(refused.error(account.holder));
+                return Err(refused.error(account.subject));
             }
             self.refused[at] = true;
-            tracing::debug!(target: "gantry::limits", holder = %account.holder, kind = refused.kind.as_str(),
+            tracing::debug!(target: "gantry::limits", subject = %account.subject, kind = refused.kind.as_str(),
                 "a limit in shadow mode would have refused a request");
         }
         for account in accounts {
@@ -144,8 +145,8 @@ impl Ticket {
     }
 }
 
-fn busy(kind: Kind) -> Refused {
-    Refused { kind, period: None, wait: BUSY }
+fn busy(kind: LimitKind) -> LimitReached {
+    LimitReached { kind, period: None, wait: BUSY }
 }
 
 fn take(
@@ -154,8 +155,8 @@ fn take(
     demand: Demand,
     shares: u64,
     (now, begun): (u64, Timestamp),
-    held: &mut Held,
-) -> Result<(), Refused> {
+    held: &mut Taken,
+) -> Result<(), LimitReached> {
     let (state, limits, linked) = (&account.state, &account.limits, limiter.is_linked());
     if demand.tokens.is_some() {
         let mut has_budget = false;
@@ -163,35 +164,35 @@ fn take(
             has_budget = true;
             if state.spendings.spent(period, begun) >= limit {
                 let wait = period.end(begun).since(begun);
-                return Err(Refused { kind: Kind::Budget, period: Some(period), wait });
+                return Err(LimitReached { kind: LimitKind::Budget, period: Some(period), wait });
             }
         }
         if has_budget {
-            limiter.allowed(Kind::Budget);
+            limiter.allowed(LimitKind::Budget);
         }
     }
     if demand.stream && limits.max_streams.is_some() {
         let others = if shares == 1 { state.others().1 } else { 0 };
         held.stream = place(&state.streams, limits.max_streams, others, shares);
         if !held.stream {
-            return Err(busy(Kind::Streams));
+            return Err(busy(LimitKind::Streams));
         }
-        limiter.allowed(Kind::Streams);
+        limiter.allowed(LimitKind::Streams);
     }
-    let late = |kind, wait| Refused { kind, period: None, wait: Duration::from_nanos(wait) };
+    let late = |kind, wait| LimitReached { kind, period: None, wait: Duration::from_nanos(wait) };
     if let (Some(tpm), Some(tokens)) = (&account.tpm, demand.tokens) {
         // A request larger than the limit waits until the whole limit is free, and settles what it really used.
         let reserved = tokens.clamp(1, (tpm.per_minute / shares).max(1));
         let taken = state.tokens.take(now, tpm.cost(reserved), shares, linked);
-        taken.map_err(|wait| late(Kind::Tokens, wait))?;
+        taken.map_err(|wait| late(LimitKind::Tokens, wait))?;
         held.tokens = Some(reserved);
-        limiter.allowed(Kind::Tokens);
+        limiter.allowed(LimitKind::Tokens);
     }
     if let Some(rpm) = &account.rpm {
         let taken = state.requests.take(now, rpm.cost(1), shares, linked);
-        taken.map_err(|wait| late(Kind::Requests, wait))?;
+        taken.map_err(|wait| late(LimitKind::Requests, wait))?;
         held.request = true;
-        limiter.allowed(Kind::Requests);
+        limiter.allowed(LimitKind::Requests);
     }
     Ok(())
 }
@@ -209,10 +210,10 @@ fn place(own: &AtomicU32, max: Option<i64>, others: u32, shares: u64) -> bool {
 }
 
 /// Gives back what a request holds, as if it had never been there.
-fn give_back(limiter: &Limiter, account: &Account, held: &mut Held, now: u64) {
+fn give_back(limiter: &Limiter, account: &Account, held: &mut Taken, now: u64) {
     let linked = limiter.is_linked();
     let shares = limiter.shares(&account.state, now);
-    let Held { running, stream, request, tokens } = std::mem::take(held);
+    let Taken { running, stream, request, tokens } = std::mem::take(held);
     leave(account, running, stream);
     if let (true, Some(rpm)) = (request, &account.rpm) {
         account.state.requests.charge(now, -signed(rpm.cost(1)), shares, linked);
@@ -234,8 +235,8 @@ impl Ticket {
     /// Ends the request: what it reserved becomes `used`, and its places are free.
     pub(crate) fn settle(self, limiter: &Limiter, used: u64, now: Instant) {
         let now = nanos(now);
-        let guard = Arc::clone(&self.guard);
-        for (account, held) in guard.0.iter().zip(&self.held) {
+        let charges = Arc::clone(&self.charges);
+        for (account, held) in charges.0.iter().zip(&self.held) {
             if let (Some(reserved), Some(tpm)) = (held.tokens, &account.tpm) {
                 let difference = signed(tpm.cost(used)).saturating_sub(signed(tpm.cost(reserved)));
                 if difference != 0 {
@@ -246,7 +247,7 @@ impl Ticket {
         }
         // The places are freed before the change is announced.
         drop(self);
-        for account in &guard.0 {
+        for account in &charges.0 {
             if account.counts_running() || account.tpm.is_some() {
                 limiter.changed(account);
             }
@@ -258,7 +259,7 @@ impl Ticket {
         if !self.metered || used == 0 {
             return;
         }
-        for account in &self.guard.0 {
+        for account in &self.charges.0 {
             let spendings = &account.state.spendings;
             let before = Period::ALL.map(|period| spendings.spent(period, begun));
             spendings.charge(begun, used);
@@ -271,7 +272,7 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        for (account, held) in self.guard.0.iter().zip(&self.held) {
+        for (account, held) in self.charges.0.iter().zip(&self.held) {
             leave(account, held.running, held.stream);
         }
     }
@@ -294,11 +295,11 @@ impl Account {
     /// Logs when a budget reaches its warning level or its end.
     fn note_crossing(&self, period: Period, limit: u64, before: u64, after: u64) {
         let crossed = |pct| !reaches(before, limit, pct) && reaches(after, limit, pct);
-        let (holder, period) = (self.holder, period.as_str());
+        let (subject, period) = (self.subject, period.as_str());
         if crossed(100) {
-            tracing::warn!(%holder, period, limit, used = after, "a budget of tokens is used up");
+            tracing::warn!(%subject, period, limit, used = after, "a budget of tokens is used up");
         } else if crossed(WARN_PCT) {
-            tracing::warn!(%holder, period, limit, used = after, "a budget of tokens is nearly used up");
+            tracing::warn!(%subject, period, limit, used = after, "a budget of tokens is nearly used up");
         }
     }
 }
@@ -308,20 +309,20 @@ pub(super) fn reaches(used: u64, limit: u64, pct: u64) -> bool {
     u128::from(used) * 100 >= u128::from(limit) * u128::from(pct)
 }
 
-impl Refused {
-    fn error(&self, holder: Holder) -> ApiError {
+impl LimitReached {
+    fn error(&self, subject: Subject) -> ApiError {
         let what = match (self.kind, self.period) {
-            (Kind::Requests, _) => "limit of requests a minute",
-            (Kind::Tokens, _) => "limit of tokens a minute",
-            (Kind::Concurrency, _) => "limit of requests at the same time",
-            (Kind::Streams, _) => "limit of streams at the same time",
-            (Kind::Budget, Some(Period::Month)) => "budget of tokens for this month",
-            (Kind::Budget, _) => "budget of tokens for today",
+            (LimitKind::Requests, _) => "limit of requests a minute",
+            (LimitKind::Tokens, _) => "limit of tokens a minute",
+            (LimitKind::Concurrency, _) => "limit of requests at the same time",
+            (LimitKind::Streams, _) => "limit of streams at the same time",
+            (LimitKind::Budget, Some(Period::Month)) => "budget of tokens for this month",
+            (LimitKind::Budget, _) => "budget of tokens for today",
         };
         let code = match self.kind {
-            Kind::Budget => ErrorCode::BudgetExceeded,
+            LimitKind::Budget => ErrorCode::BudgetExceeded,
             _ => ErrorCode::RateLimitExceeded,
         };
-        ApiError::new(code, format!("this {}'s {what} is used up", holder.word())).retry_in(self.wait)
+        ApiError::new(code, format!("this {}'s {what} is used up", subject.word())).retry_in(self.wait)
     }
 }

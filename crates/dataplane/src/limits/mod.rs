@@ -1,9 +1,9 @@
 //! Limits of keys and organisations. Atomics only, nothing waits: a request is decided on what this process knows.
 //!
 //! - [`Account`]: a key, a user or an organisation with its limits, and the [`AccountState`] that outlives catalogs
-//! - [`Guard`]: the accounts that a caller's requests are charged to; callers without limits have none, and pay nothing
+//! - [`Charges`]: the accounts that a caller's requests are charged to; callers without limits have none, and pay nothing
 //! - [`Ticket`]: what a request took of them, settled when it ends
-//! - [`Link`]: the connection to the other gateways, if there are any (`gantry_control::limits` is at its other end)
+//! - [`GatewayLink`]: the connection to the other gateways, if there are any (`gantry_control::share` is at its other end)
 //!
 //! A place among the running requests is taken as soon as the caller is known; everything else is taken when the body
 //! has been read. Then requests a minute are counted, and tokens a minute are reserved by a bounded estimate, which is
@@ -51,16 +51,16 @@ const DOUBT: Duration = Duration::from_millis(200);
 /// Most accounts that wait to be exchanged; beyond that, the next request puts an account on the list again.
 const WAITING: usize = 16_384;
 
-/// The holder of limits.
+/// What has limits of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Holder {
+pub enum Subject {
     Key(KeyId),
     Org(OrgId),
     /// A user, in all sessions together; and with all keys, too, if an administrator limited the user.
     User(UserId),
 }
 
-impl Holder {
+impl Subject {
     /// For messages.
     pub fn word(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ impl Holder {
 }
 
 /// `k7`, `o7` or `u7`: its name in the state that gateways share.
-impl fmt::Display for Holder {
+impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Key(id) => write!(f, "k{}", id.0),
@@ -84,7 +84,7 @@ impl fmt::Display for Holder {
 
 /// The kind of a limit; the label of its counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum LimitKind {
     Requests,
     Tokens,
     Concurrency,
@@ -92,7 +92,7 @@ pub enum Kind {
     Budget,
 }
 
-impl Kind {
+impl LimitKind {
     pub const ALL: [Self; 5] = [Self::Requests, Self::Tokens, Self::Concurrency, Self::Streams, Self::Budget];
 
     pub fn as_str(self) -> &'static str {
@@ -109,7 +109,7 @@ impl Kind {
 /// A key, a user or an organisation that has limits.
 #[derive(Debug)]
 pub struct Account {
-    pub holder: Holder,
+    pub subject: Subject,
     pub limits: Limits,
     pub mode: LimitMode,
     pub state: Arc<AccountState>,
@@ -134,14 +134,14 @@ impl Rate {
 impl Account {
     /// `None` if there is no limit. The limits that there are must be positive.
     pub fn new(
-        holder: Holder,
+        subject: Subject,
         limits: Limits,
         mode: LimitMode,
         state: &Arc<AccountState>,
     ) -> Option<Arc<Self>> {
         (!limits.is_none()).then(|| {
             Arc::new(Self {
-                holder,
+                subject,
                 limits,
                 mode,
                 state: Arc::clone(state),
@@ -169,9 +169,9 @@ impl Account {
 /// All accounts that a caller's requests are charged to: the key, its user or the user who is signed in, and the
 /// organisation, as far as they have limits.
 #[derive(Debug)]
-pub struct Guard(Box<[Arc<Account>]>);
+pub struct Charges(Box<[Arc<Account>]>);
 
-impl Guard {
+impl Charges {
     /// `None` if there is nothing to be charged.
     pub fn new(accounts: [Option<&Arc<Account>>; ACCOUNTS]) -> Option<Arc<Self>> {
         let accounts: Box<[_]> = accounts.into_iter().flatten().map(Arc::clone).collect();
@@ -186,7 +186,7 @@ const ACCOUNTS: usize = 3;
 #[derive(Debug)]
 pub struct KeyState {
     pub account: Arc<AccountState>,
-    /// It was revoked, or its holder disabled or deleted. It is boxed to have a place in memory of its own: streams
+    /// It was revoked, or its subject disabled or deleted. It is boxed to have a place in memory of its own: streams
     /// look at it often, and the other fields change with each request.
     pub(crate) ended: Box<AtomicBool>,
     /// Milliseconds since the epoch; 0 if it was not used since start.
@@ -196,7 +196,7 @@ pub struct KeyState {
 impl KeyState {
     pub fn new(key: KeyId) -> Self {
         Self {
-            account: Arc::new(AccountState::new(Holder::Key(key))),
+            account: Arc::new(AccountState::new(Subject::Key(key))),
             ended: Box::default(),
             last_used: AtomicI64::new(0),
         }
@@ -217,17 +217,17 @@ impl KeyState {
 pub struct Limiter {
     pub counters: LimitCounters,
     /// `None`: this gateway is the only one, or acts as if it were.
-    pub link: Option<Link>,
+    pub link: Option<GatewayLink>,
 }
 
-/// Counters since start, for Prometheus; arrays are in the order of [`Kind::ALL`].
+/// Counters since start, for Prometheus; arrays are in the order of [`LimitKind::ALL`].
 #[derive(Debug, Default)]
 pub struct LimitCounters {
     /// Requests that a limit let through.
-    pub allowed: [AtomicU64; Kind::ALL.len()],
-    pub refused: [AtomicU64; Kind::ALL.len()],
+    pub allowed: [AtomicU64; LimitKind::ALL.len()],
+    pub refused: [AtomicU64; LimitKind::ALL.len()],
     /// Requests that would have been refused, but for the shadow mode.
-    pub shadow: [AtomicU64; Kind::ALL.len()],
+    pub shadow: [AtomicU64; LimitKind::ALL.len()],
     /// Decisions on this gateway's share, because the shared state could not be reached.
     pub fallbacks: AtomicU64,
     /// Exchanges with the shared state that failed.
@@ -239,7 +239,7 @@ pub struct LimitCounters {
 /// The connection to the gateways that share the limits. Requests only ever write to it; a task in the background does
 /// the rest.
 #[derive(Debug)]
-pub struct Link {
+pub struct GatewayLink {
     changed: mpsc::Sender<Arc<AccountState>>,
     up: AtomicBool,
     /// There was an exchange, or an attempt at one.
@@ -247,7 +247,7 @@ pub struct Link {
     gateways: AtomicU32,
 }
 
-impl Link {
+impl GatewayLink {
     /// Makes the link, and the receiver of changed accounts for the task that exchanges them.
     pub fn new() -> (Self, mpsc::Receiver<Arc<AccountState>>) {
         let (changed, receiver) = mpsc::channel(WAITING);
@@ -297,7 +297,7 @@ impl Limiter {
         self.shares(&account.state, now)
     }
 
-    fn allowed(&self, kind: Kind) {
+    fn allowed(&self, kind: LimitKind) {
         self.counters.allowed[kind as usize].fetch_add(1, Relaxed);
     }
 

@@ -13,13 +13,13 @@ use std::{
 
 use gantry_domain::limit::gcra::{self, MINUTE};
 
-use super::{FRESH, Holder, spending::Spendings};
-use crate::refused::Refusals;
+use super::{FRESH, Subject, spending::Spendings};
+use crate::record::refused::RefusalQuota;
 
 /// What an account has used; carried over from catalog to catalog for the same key or organisation.
 #[derive(Debug)]
 pub struct AccountState {
-    holder: Holder,
+    subject: Subject,
     pub(super) requests: Bucket,
     pub(super) tokens: Bucket,
     pub(super) running: AtomicU32,
@@ -34,7 +34,7 @@ pub struct AccountState {
     /// Tokens against budgets.
     pub spendings: Spendings,
     /// What the refusals of a key or a user cost the gateway.
-    pub refusals: Arc<Refusals>,
+    pub refusals: Arc<RefusalQuota>,
 }
 
 /// What this gateway reports to the others about an account. Costs are nanoseconds of its limits and may be negative.
@@ -58,9 +58,9 @@ pub struct View {
 }
 
 impl AccountState {
-    pub fn new(holder: Holder) -> Self {
+    pub fn new(subject: Subject) -> Self {
         Self {
-            holder,
+            subject,
             requests: Bucket::default(),
             tokens: Bucket::default(),
             running: AtomicU32::new(0),
@@ -74,8 +74,8 @@ impl AccountState {
         }
     }
 
-    pub fn holder(&self) -> Holder {
-        self.holder
+    pub fn subject(&self) -> Subject {
+        self.subject
     }
 
     /// Returns how many requests run now and are limited in number, on this gateway.
@@ -235,7 +235,8 @@ mod tests {
 
     #[test]
     fn two_gateways_know_after_an_exchange_what_both_did() {
-        let [one, two] = [AccountState::new(Holder::Key(KeyId(1))), AccountState::new(Holder::Key(KeyId(1)))];
+        let [one, two] =
+            [AccountState::new(Subject::Key(KeyId(1))), AccountState::new(Subject::Key(KeyId(1)))];
         let unit = gcra::cost(1, 10);
         let mut shared = 0;
         let mut exchange = |state: &AccountState| {
@@ -259,7 +260,7 @@ mod tests {
 
     #[test]
     fn what_was_earned_back_during_an_outage_is_not_told() {
-        let state = AccountState::new(Holder::Key(KeyId(1)));
+        let state = AccountState::new(Subject::Key(KeyId(1)));
         let unit = gcra::cost(1, 10);
         state.apply(&View { requests: 0, tokens: 0, running: 0, streams: 0 }, 0);
         assert_eq!(fill(&state.requests, unit, 1), 10);

@@ -1,0 +1,9 @@
+//! What is kept of a request: its usage row, its line in the access log, its span, and the counters.
+
+pub mod access;
+pub(crate) mod meter;
+pub(crate) mod refused;
+pub mod spans;
+pub mod spool;
+pub mod stats;
+pub(crate) mod trace;
