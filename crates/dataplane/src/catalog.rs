@@ -29,8 +29,8 @@ use http::{HeaderValue, Uri, uri::Scheme};
 use hyper_util::rt::TokioIo;
 
 use crate::{
-    limits::{Account, AccountState, Charges, KeyState, Subject},
-    record::{refused::RefusalQuota, stats::ModelStats},
+    limits::{Account, AccountState, Charges, KeyState, Subject, refusals::RefusalQuota},
+    record::stats::ModelStats,
     request::defaults::RequestDefaults,
     upstream::{
         breaker::{self, Breaker},

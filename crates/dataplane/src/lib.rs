@@ -16,11 +16,12 @@ mod config;
 mod connection;
 pub mod limits;
 mod plane;
+mod random;
 mod record;
 mod request;
 mod response;
 mod shared;
-mod thread;
+mod thread_state;
 mod upstream;
 
 pub use catalog::{Catalog, KeyEntry, Route, RouteTarget, SessionEntry, Upstream, UpstreamHealth};

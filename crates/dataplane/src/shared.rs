@@ -11,12 +11,9 @@ use tokio::sync::{Notify, watch};
 
 use crate::{
     catalog::Catalog,
-    connection::limit::ConnectionCounts,
-    limits::Limiter,
-    record::{
-        refused::RefusalQuota,
-        stats::{Fine, Stats},
-    },
+    connection::counts::ConnectionCounts,
+    limits::{Limiter, refusals::RefusalQuota},
+    record::stats::{Fine, Stats},
     request::{body_memory::BodyMemory, wait_queue::WaitQueue},
 };
 

@@ -20,10 +20,9 @@ use tokio::{
 };
 
 use crate::{
-    connection::{linger::Linger, serve::ConnectionState, slow_client::ReadRate},
-    request::inference,
-    response::answer,
-    thread::{Phase, Worker},
+    connection::{linger::Linger, slow_client::ReadRate, state::ConnectionState},
+    response::headers,
+    thread_state::{ShutdownPhase, ThreadState},
 };
 
 /// How hyper writes a head without a body.
@@ -59,7 +58,7 @@ fn instead(bytes: &[u8], request_id: impl FnOnce() -> String) -> Option<Vec<u8>>
 /// A client's connection that gives hyper's own errors their shape.
 pub(crate) struct HyperErrors {
     stream: TcpStream,
-    worker: Rc<Worker>,
+    thread: Rc<ThreadState>,
     /// The replacement, the number of hyper's bytes that it stands for, and how much of it was written.
     replaced: Option<(Vec<u8>, usize, usize)>,
     pace: ReadRate,
@@ -68,17 +67,17 @@ pub(crate) struct HyperErrors {
 }
 
 impl HyperErrors {
-    pub(crate) fn new(stream: TcpStream, worker: Rc<Worker>, state: Rc<ConnectionState>) -> Self {
-        let pace = ReadRate::new(worker.config.write_timeout);
-        Self { stream, worker, replaced: None, pace, state, linger: None }
+    pub(crate) fn new(stream: TcpStream, thread: Rc<ThreadState>, state: Rc<ConnectionState>) -> Self {
+        let pace = ReadRate::new(thread.config.write_timeout);
+        Self { stream, thread, replaced: None, pace, state, linger: None }
     }
 
     /// Writes the replacement of `head`, if it needs one; `None` if it does not.
     fn poll_replaced(&mut self, cx: &mut Context<'_>, head: &[u8]) -> Option<Poll<io::Result<usize>>> {
         if self.replaced.is_none() {
             let id = || {
-                let id = inference::fresh(self.worker.new_id(self.worker.shared.clock.now()));
-                answer::text(&id).to_owned()
+                let id = headers::new_request_id(self.thread.random.id(self.thread.shared.clock.now()));
+                headers::text(&id).to_owned()
             };
             self.replaced = Some((instead(head, id)?, head.len(), 0));
         }
@@ -151,7 +150,7 @@ impl AsyncWrite for HyperErrors {
                 return Poll::Ready(Ok(()));
             }
         }
-        if this.worker.phase() >= Phase::Drain {
+        if this.thread.phase() >= ShutdownPhase::Drain {
             return Poll::Ready(Ok(()));
         }
         this.linger.get_or_insert_with(Linger::begin).poll(&mut this.stream, cx).map(Ok)

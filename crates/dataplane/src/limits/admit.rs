@@ -14,7 +14,12 @@ use gantry_domain::{
 };
 
 use super::{
-    ACCOUNTS, Account, Charges, LimitKind, Limiter, Rate, Subject, nanos, spending::WARN_PCT, state::signed,
+    account::{ACCOUNTS, Account, Charges, LimitKind, Rate},
+    clock::nanos,
+    limiter::Limiter,
+    spending::WARN_PCT,
+    state::signed,
+    subject::Subject,
 };
 
 /// Retry time if too many requests run; it is unknown when one of them ends.

@@ -6,7 +6,14 @@ use bytes::Bytes;
 use gantry_domain::{Timestamp, limit::gcra};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{Account, Charges, Limiter, Rate, admit::reaches, nanos, spending::WARN_PCT, state::Bucket};
+use super::{
+    account::{Account, Charges, Rate},
+    admit::reaches,
+    clock::nanos,
+    limiter::Limiter,
+    spending::WARN_PCT,
+    state::Bucket,
+};
 
 /// Header names of one rate: limit, remaining, reset.
 type Names = [HeaderName; 3];

@@ -7,7 +7,12 @@ use gantry_domain::{
     limit::{Standing, Used, gcra, period::Period},
 };
 
-use super::{Account, Limiter, Rate, nanos, state::Bucket};
+use super::{
+    account::{Account, Rate},
+    clock::nanos,
+    limiter::Limiter,
+    state::Bucket,
+};
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -13,8 +13,10 @@ use std::{
 
 use gantry_domain::limit::gcra::{self, MINUTE};
 
-use super::{FRESH, Subject, spending::Spendings};
-use crate::record::refused::RefusalQuota;
+use super::{refusals::RefusalQuota, spending::Spendings, subject::Subject};
+
+/// How long the other gateways' reports are used. They are asked again each second while there are requests.
+pub const FRESH: Duration = Duration::from_millis(2_500);
 
 /// What an account has used; carried over from catalog to catalog for the same key or organisation.
 #[derive(Debug)]
@@ -27,7 +29,7 @@ pub struct AccountState {
     /// Running requests of the other gateways at the last exchange.
     others_running: AtomicU32,
     others_streams: AtomicU32,
-    /// Until when the other gateways' reports are used, in [`super::nanos`].
+    /// Until when the other gateways' reports are used, in [`super::clock::nanos`].
     fresh_until: AtomicU64,
     /// It is on the list of those to be exchanged.
     changed: AtomicBool,
@@ -87,7 +89,7 @@ impl AccountState {
         self.streams.load(Relaxed)
     }
 
-    /// Returns whether it is as good as new at `now`, in [`super::nanos`]: nothing runs, and both rates are whole
+    /// Returns whether it is as good as new at `now`, in [`super::clock::nanos`]: nothing runs, and both rates are whole
     /// again. Budgets do not count; they are read from the database.
     pub fn is_at_rest(&self, now: u64) -> bool {
         let idle = self.running.load(Relaxed) == 0 && self.streams.load(Relaxed) == 0;

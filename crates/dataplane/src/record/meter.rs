@@ -27,9 +27,12 @@ use crate::{
         stats::ModelStats,
         trace::Trace,
     },
-    request::{auth::Caller, token_estimate::TokenEstimate},
-    response::{answer, tokens::Counts},
-    thread::{Phase, Worker},
+    request::{
+        auth::Caller,
+        token_estimate::{TokenEstimate, estimate_tokens},
+    },
+    response::{headers, tokens::Counts},
+    thread_state::{ShutdownPhase, ThreadState},
     upstream::{
         breaker::{Pass, Verdict},
         choose::Permit,
@@ -39,9 +42,6 @@ use crate::{
 
 /// Most characters of a name that a client made up in a row.
 const MAX_NAME_CHARS: usize = 200;
-/// For estimates: bytes of English text per token, roughly, with today's vocabularies.
-const BYTES_PER_TOKEN: u64 = 4;
-
 /// How a request ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct End {
@@ -75,11 +75,6 @@ pub(crate) struct TokensUsed {
     pub cached: Option<i64>,
 }
 
-/// Estimates how many tokens a text of `bytes` bytes has.
-pub(crate) fn estimate(bytes: u64) -> u64 {
-    bytes / BYTES_PER_TOKEN
-}
-
 enum Name {
     Unknown,
     Requested(Box<str>),
@@ -88,7 +83,7 @@ enum Name {
 
 /// Measures one request and writes its usage row.
 pub(crate) struct Meter {
-    pub worker: Rc<Worker>,
+    pub thread: Rc<ThreadState>,
     pub id: Uuid,
     pub request_id: HeaderValue,
     pub trace: Trace,
@@ -133,15 +128,15 @@ impl Drop for Flight {
 
 impl Meter {
     pub(crate) fn new(
-        worker: Rc<Worker>,
+        thread: Rc<ThreadState>,
         (id, created_at): (Uuid, Timestamp),
         (request_id, trace, client): (HeaderValue, Trace, IpAddr),
         caller: Caller,
         endpoint: Endpoint,
     ) -> Box<Self> {
-        worker.shared.counters.in_flight.fetch_add(1, Relaxed);
+        thread.shared.counters.in_flight.fetch_add(1, Relaxed);
         Box::new(Self {
-            worker,
+            thread,
             id,
             request_id,
             trace,
@@ -185,7 +180,7 @@ impl Meter {
     /// 429: the caller has no place left.
     pub(crate) fn enter(&mut self) -> Result<(), ApiError> {
         if let Some(charges) = self.caller.charges() {
-            self.ticket = Some(limits::enter(&self.worker.shared.limiter, charges, self.started)?);
+            self.ticket = Some(limits::enter(&self.thread.shared.limiter, charges, self.started)?);
         }
         Ok(())
     }
@@ -201,7 +196,7 @@ impl Meter {
     pub(crate) fn admit(&mut self, demand: Demand) -> Result<(), ApiError> {
         let at = (self.started, self.created_at);
         match &mut self.ticket {
-            Some(ticket) => ticket.admit(&self.worker.shared.limiter, demand, at),
+            Some(ticket) => ticket.admit(&self.thread.shared.limiter, demand, at),
             None => Ok(()),
         }
     }
@@ -218,7 +213,7 @@ impl Meter {
             ttft: None,
             verdict: None,
         };
-        self.worker.record_intent(&self.row(&interrupted, Duration::ZERO))?;
+        self.thread.record_intent(&self.row(&interrupted, Duration::ZERO))?;
         self.flight = Some(Flight::begin(permit, now));
         Ok(())
     }
@@ -244,7 +239,7 @@ impl Meter {
         if matches!(route.target, RouteTarget::AnyOf(_)) {
             return None;
         }
-        let catalog = self.worker.shared.catalog.load();
+        let catalog = self.thread.shared.catalog.load();
         let stopped = "the model was stopped before its answer was complete";
         let applied = "the model was applied, and its engine stopped before its answer was complete";
         Some(match catalog.routes.get(&route.served_name).map(|it| &it.target) {
@@ -277,12 +272,12 @@ impl Meter {
 
     /// Returns whether its caller may ask for nothing more: the key was revoked, or the session ended.
     pub(crate) fn is_over(&self) -> bool {
-        self.caller.is_over() && !self.worker.config.allow_all_keys
+        self.caller.is_over() && !self.thread.config.allow_all_keys
     }
 
     /// Estimates how many tokens the prompt has.
     pub(crate) fn prompt_estimate(&self) -> u64 {
-        estimate(self.body_bytes)
+        estimate_tokens(self.body_bytes)
     }
 
     /// Estimates how many tokens the engine wrote without being seen, from `since` on, or since it got the request. It
@@ -330,14 +325,14 @@ impl Meter {
         let latency = now.duration_since(self.started);
         let row = self.row(end, latency);
         let has_own_row = if self.flight.is_some() {
-            self.worker.record_final(&row);
+            self.thread.record_final(&row);
             true
         } else {
             let known = matches!(self.name, Name::Routed(_));
-            let bounds = self.caller.refusals(&self.worker.shared);
-            self.worker.record_refused(bounds, &row, known, self.client, now)
+            let bounds = self.caller.refusals(&self.thread.shared);
+            self.thread.record_refused(bounds, &row, known, self.client, now)
         };
-        self.worker.count(self.stats(), end.outcome, &row, latency, end.ttft);
+        self.thread.count(self.stats(), end.outcome, &row, latency, end.ttft);
         if let (Outcome::Ok, Tokens::Counted(used), Some(flight)) = (end.outcome, end.tokens, &self.flight)
             && self.estimate.generates()
         {
@@ -347,7 +342,7 @@ impl Meter {
                 .map_or_else(|| now.duration_since(flight.since), |ttft| latency.saturating_sub(ttft));
             self.stats().note_rate(used.completion.unsigned_abs() / self.estimate.answers(), took);
         }
-        self.worker.shared.counters.in_flight.fetch_sub(1, Relaxed);
+        self.thread.shared.counters.in_flight.fetch_sub(1, Relaxed);
         let used = u64::try_from(row.prompt_tokens.saturating_add(row.completion_tokens)).unwrap_or(0);
         if let Some(ticket) = &self.ticket {
             ticket.spend(used, self.created_at);
@@ -357,7 +352,7 @@ impl Meter {
         }
         self.write_span(end, &row, latency);
         if let Some(ticket) = self.ticket.take() {
-            ticket.settle(&self.worker.shared.limiter, used, now);
+            ticket.settle(&self.thread.shared.limiter, used, now);
         }
         if let (Some(flight), Tokens::Counted(counts)) = (&self.flight, end.tokens)
             && !self.stream
@@ -379,10 +374,10 @@ impl Meter {
 
     /// Writes its line in the access log.
     fn write_access_line(&self, end: &End, row: &RowRef<'_>, latency: Duration) {
-        if !self.worker.access.wants(end.status) {
+        if !self.thread.access.wants(end.status) {
             return;
         }
-        self.worker.access.write(&Line {
+        self.thread.access.write(&Line {
             at: self.created_at,
             method: "POST",
             path: self.endpoint.path(),
@@ -420,7 +415,7 @@ impl Meter {
             Name::Routed(route) => route.engine,
             Name::Unknown | Name::Requested(_) => None,
         };
-        self.worker.spans.write(&self.trace, facts, || {
+        self.thread.spans.write(&self.trace, facts, || {
             Some(Call {
                 endpoint: self.endpoint,
                 model: row.model_name.into(),
@@ -440,7 +435,7 @@ impl Meter {
     pub(crate) fn stats(&self) -> &ModelStats {
         match &self.name {
             Name::Routed(route) => &route.stats,
-            Name::Unknown | Name::Requested(_) => &self.worker.shared.stats.other,
+            Name::Unknown | Name::Requested(_) => &self.thread.shared.stats.other,
         }
     }
 
@@ -448,7 +443,7 @@ impl Meter {
     pub(crate) fn abandoned(&self) -> (u16, Outcome) {
         if std::thread::panicking() {
             (500, Outcome::UpstreamError)
-        } else if self.worker.phase() == Phase::Cut {
+        } else if self.thread.phase() == ShutdownPhase::Cut {
             (503, Outcome::UpstreamError)
         } else {
             (STATUS_CLIENT_CLOSED, Outcome::ClientClosed)
@@ -472,7 +467,7 @@ impl Meter {
         };
         RowRef {
             id: self.id,
-            req_id: answer::text(&self.request_id),
+            req_id: headers::text(&self.request_id),
             created_at: self.created_at,
             key_id: self.caller.key_id(),
             key_prefix: self.caller.key().map(|it| &*it.prefix),

@@ -2,7 +2,7 @@
 
 pub mod access;
 pub(crate) mod meter;
-pub(crate) mod refused;
+pub(crate) mod refused_rows;
 pub mod spans;
 pub mod spool;
 pub mod stats;

@@ -4,7 +4,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::thread::Worker;
+use crate::random::Random;
 
 pub(crate) static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 pub(crate) static TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
@@ -61,27 +61,28 @@ impl Sampler {
 }
 
 impl Trace {
-    /// Takes the context that the client sent, if it is valid; otherwise begins a new trace.
-    pub(crate) fn new(headers: &HeaderMap, worker: &Worker) -> Self {
+    /// Takes the context that the client sent, if it is valid; otherwise begins a new trace. `flag` is that of a new
+    /// trace if there is no `sampler`, and so no spans.
+    pub(crate) fn new(headers: &HeaderMap, sampler: Option<Sampler>, flag: bool, random: &Random) -> Self {
         let mut parents = headers.get_all(&TRACEPARENT).iter();
         let given = match (parents.next(), parents.next()) {
             (Some(parent), None) => Context::read(parent.as_bytes()).map(|it| (parent, it)),
             _ => None,
         };
         let state = given.and_then(|_| state(headers));
-        let Some(sampler) = worker.spans.sampler() else {
+        let Some(sampler) = sampler else {
             let parent = given.map_or_else(
-                || Context::begin(worker, u8::from(worker.config.trace_sampled)).header(),
+                || Context::begin(random, u8::from(flag)).header(),
                 |(parent, _)| parent.clone(),
             );
             return Self { parent, state, own: None };
         };
-        let begun = given.map_or_else(|| Context::begin(worker, 0), |(_, context)| context);
+        let begun = given.map_or_else(|| Context::begin(random, 0), |(_, context)| context);
         if !sampler.takes(begun.trace, given.map(|(_, context)| context.flags)) {
             let parent = given.map_or_else(|| begun.header(), |(parent, _)| parent.clone());
             return Self { parent, state, own: None };
         }
-        let [span] = worker.random();
+        let [span] = random.numbers();
         let flags = begun.flags & KNOWN_FLAGS | SAMPLED;
         let own = Context { trace: begun.trace, span: span | 1, flags };
         let parent = given.map(|(_, context)| context.span);
@@ -119,8 +120,8 @@ impl Context {
         (trace != 0 && span != 0).then_some(Self { trace, span, flags: hex(&head[53..])? as u8 })
     }
 
-    fn begin(worker: &Worker, flags: u8) -> Self {
-        let [high, low, span] = worker.random();
+    fn begin(random: &Random, flags: u8) -> Self {
+        let [high, low, span] = random.numbers();
         Self { trace: u128::from(high) << 64 | u128::from(low | 1), span: span | 1, flags }
     }
 

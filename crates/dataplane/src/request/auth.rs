@@ -19,8 +19,7 @@ use crate::{
     caller_id::CallerId,
     catalog::{Catalog, KeyEntry, SessionEntry},
     config::Config,
-    limits::Charges,
-    record::refused::RefusalQuota,
+    limits::{Charges, refusals::RefusalQuota},
     shared::Shared,
 };
 

@@ -6,9 +6,12 @@ use http::{HeaderMap, HeaderValue, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
-use crate::request::{
-    body_memory::BodyReservation,
-    deadline::{Deadline, Over},
+use crate::{
+    request::{
+        body_memory::BodyReservation,
+        deadline::{Deadline, Over},
+    },
+    response::errors::shutting_down,
 };
 
 /// Most bytes that are reserved because of `Content-Length` alone.
@@ -92,10 +95,6 @@ pub(crate) async fn read(
         all.extend_from_slice(&data);
     }
     Ok(if all.is_empty() { first } else { all.freeze() })
-}
-
-pub(crate) fn shutting_down() -> ApiError {
-    ApiError::new(ErrorCode::ShuttingDown, "the gateway is shutting down").retry_after(2)
 }
 
 fn too_large(max: usize) -> Problem {

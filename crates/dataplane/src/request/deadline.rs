@@ -11,7 +11,7 @@ use std::{
 
 use tokio::time::Sleep;
 
-use crate::thread::{Phase, Worker};
+use crate::thread_state::{ShutdownPhase, ThreadState};
 
 /// Why waiting ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,15 +22,15 @@ pub(crate) enum Over {
 }
 
 pub(crate) struct Deadline {
-    worker: Rc<Worker>,
+    thread: Rc<ThreadState>,
     at: Instant,
     /// `None` until something has to be waited for.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Deadline {
-    pub(crate) fn new(worker: Rc<Worker>, at: Instant) -> Self {
-        Self { worker, at, timer: None }
+    pub(crate) fn new(thread: Rc<ThreadState>, at: Instant) -> Self {
+        Self { thread, at, timer: None }
     }
 
     pub(crate) fn set(&mut self, at: Instant) {
@@ -44,7 +44,7 @@ impl Deadline {
 
     /// Is ready when the deadline has passed, or when the gateway cuts requests off.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Over> {
-        if self.worker.phase() == Phase::Cut {
+        if self.thread.phase() == ShutdownPhase::Cut {
             return Poll::Ready(Over::Cut);
         }
         let at = self.at;

@@ -17,48 +17,51 @@ use hyper::body::Incoming;
 
 use crate::{
     config::Peer,
+    connection::state::Arrival,
     record::{
         access::Line,
         spans::Facts,
         trace::{TRACEPARENT, Trace},
     },
     request::{
-        auth,
-        body::shutting_down,
-        inference,
+        auth, inference,
         models::{self, ModelsPath},
     },
-    response::answer::{self, Answer, X_REQUEST_ID},
-    thread::{Arrival, Phase, Worker},
+    response::{
+        answer::{self, Answer},
+        errors::shutting_down,
+        headers::{self, X_REQUEST_ID},
+    },
+    thread_state::{ShutdownPhase, ThreadState},
 };
 
 /// Answers any request.
 pub(crate) fn handle(
-    worker: &Rc<Worker>,
+    thread: &Rc<ThreadState>,
     request: Request<Incoming>,
     peer: Peer,
     arrival: Arrival,
 ) -> Handling {
-    let inner = Rc::clone(worker);
+    let inner = Rc::clone(thread);
     let health = tells_health(request.uri().path());
     let own = is_own(request.uri().path());
-    let origin = if worker.config.web.has_origins() { request.headers().get(header::ORIGIN) } else { None };
+    let origin = if thread.config.web.has_origins() { request.headers().get(header::ORIGIN) } else { None };
     let origin = origin.cloned();
     // Inference comes first: its path must be the shortest.
     let inner: LocalBoxFuture<'static, _> = match Endpoint::asked_for(request.uri().path()) {
         endpoint if arrival == Arrival::Late && !health => {
-            Box::pin(std::future::ready(refused(worker, &request, endpoint, &shutting_down())))
+            Box::pin(std::future::ready(refused(thread, &request, endpoint, &shutting_down())))
         }
         // Load balancers ask for the health under any host name; the admin API checks host names itself.
-        endpoint if own && !health && !is_known(worker, &request) => {
+        endpoint if own && !health && !is_known(thread, &request) => {
             let authority = request.uri().authority().map(Authority::as_str);
-            let error = worker.config.web.unknown_host(request.headers(), authority);
-            Box::pin(std::future::ready(refused(worker, &request, endpoint, &error)))
+            let error = thread.config.web.unknown_host(request.headers(), authority);
+            Box::pin(std::future::ready(refused(thread, &request, endpoint, &error)))
         }
         endpoint if !is_understood(&request) => {
             let message = "the only `Transfer-Encoding` allowed is a single `chunked`";
             let error = ApiError::new(ErrorCode::InvalidRequest, message);
-            let mut answer = refused(worker, &request, endpoint, &error);
+            let mut answer = refused(thread, &request, endpoint, &error);
             answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             Box::pin(std::future::ready(answer))
         }
@@ -67,7 +70,7 @@ pub(crate) fn handle(
         }
         _ => Box::pin(logged(inner, request, peer)),
     };
-    Handling { worker: Rc::clone(worker), inner, own, origin }
+    Handling { thread: Rc::clone(thread), inner, own, origin }
 }
 
 /// Paths that the data plane answers itself.
@@ -92,17 +95,17 @@ fn is_understood(request: &Request<Incoming>) -> bool {
     true
 }
 
-fn is_known(worker: &Worker, request: &Request<Incoming>) -> bool {
-    worker.config.web.knows_host(request.headers(), request.uri().authority().map(Authority::as_str))
+fn is_known(thread: &ThreadState, request: &Request<Incoming>) -> bool {
+    thread.config.web.knows_host(request.headers(), request.uri().authority().map(Authority::as_str))
 }
 
 fn refused(
-    worker: &Worker,
+    thread: &ThreadState,
     request: &Request<Incoming>,
     endpoint: Option<Endpoint>,
     error: &ApiError,
 ) -> Response<Answer> {
-    let request_id = request_id(worker, request);
+    let request_id = request_id(thread, request);
     match endpoint {
         Some(endpoint) => answer::error_at(endpoint, error, &request_id),
         None => answer::error(error, &request_id, false),
@@ -112,7 +115,7 @@ fn refused(
 /// A request being handled. Boxed, because hyper reserves the room for it in each connection, also while an answer
 /// streams. A panic becomes a 500; the request's row is written by its guard.
 pub(crate) struct Handling {
-    worker: Rc<Worker>,
+    thread: Rc<ThreadState>,
     inner: LocalBoxFuture<'static, Response<Answer>>,
     /// The admin API adds CORS to its answers itself.
     own: bool,
@@ -129,17 +132,17 @@ impl Future for Handling {
         let polled = catch_unwind(AssertUnwindSafe(|| this.inner.as_mut().poll(cx)));
         polled.map_or_else(
             |_| {
-                this.worker.shared.counters.panics.fetch_add(1, Relaxed);
-                let request_id = new_request_id(&this.worker);
+                this.thread.shared.counters.panics.fetch_add(1, Relaxed);
+                let request_id = new_request_id(&this.thread);
                 Poll::Ready(Ok(answer::error(&ApiError::internal(), &request_id, true)))
             },
             |polled| {
                 polled.map(|mut answer| {
                     if this.own {
-                        let web = &this.worker.config.web;
+                        let web = &this.thread.config.web;
                         web.add_cors(Audience::Keys, this.origin.as_ref(), answer.headers_mut());
                     }
-                    if this.worker.phase() >= Phase::Leave {
+                    if this.thread.phase() >= ShutdownPhase::Leave {
                         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                     }
                     Ok(answer)
@@ -151,22 +154,22 @@ impl Future for Handling {
 
 /// Handles a path that is not inference, and writes its access-log line, and a span if it is below `/v1`. Probes of load
 /// balancers get neither.
-async fn logged(worker: Rc<Worker>, request: Request<Incoming>, peer: Peer) -> Response<Answer> {
-    let route = worker.spans.sampler().and_then(|_| route(request.uri().path()));
-    if (!worker.access.wants(200) && route.is_none()) || tells_health(request.uri().path()) {
-        return other_paths(worker, request, peer).await;
+async fn logged(thread: Rc<ThreadState>, request: Request<Incoming>, peer: Peer) -> Response<Answer> {
+    let route = thread.spans.sampler().and_then(|_| route(request.uri().path()));
+    if (!thread.access.wants(200) && route.is_none()) || tells_health(request.uri().path()) {
+        return other_paths(thread, request, peer).await;
     }
-    let (at, started) = (worker.shared.clock.now(), Instant::now());
-    let client = auth::client(&worker.config, request.headers(), peer.addr.ip()).unwrap_or(peer.addr.ip());
+    let (at, started) = (thread.shared.clock.now(), Instant::now());
+    let client = auth::client(&thread.config, request.headers(), peer.addr.ip()).unwrap_or(peer.addr.ip());
     let traced = route.is_some() || request.headers().contains_key(&TRACEPARENT);
-    let trace = traced.then(|| Trace::new(request.headers(), &worker));
+    let trace = traced.then(|| thread.trace(request.headers()));
     let (method, uri) = (request.method().clone(), request.uri().clone());
-    let answer = other_paths(Rc::clone(&worker), request, peer).await;
+    let answer = other_paths(Rc::clone(&thread), request, peer).await;
     // Valid paths are shorter than the limit. The query is left out, as it may hold a secret.
     let path = &uri.path()[..uri.path().floor_char_boundary(MAX_PATH)];
     let (status, latency) = (answer.status().as_u16(), started.elapsed());
-    let request_id = answer.headers().get(&X_REQUEST_ID).map(answer::text).unwrap_or_default();
-    worker.access.write(&Line {
+    let request_id = answer.headers().get(&X_REQUEST_ID).map(headers::text).unwrap_or_default();
+    thread.access.write(&Line {
         at,
         method: method.as_str(),
         path,
@@ -181,7 +184,7 @@ async fn logged(worker: Rc<Worker>, request: Request<Incoming>, peer: Peer) -> R
     if let (Some(trace), Some(route)) = (&trace, route) {
         let path = path.to_owned().into();
         let facts = Facts { started: at, duration: latency, method, route, path, status, client, request_id };
-        worker.spans.write(trace, facts, || None);
+        thread.spans.write(trace, facts, || None);
     }
     answer
 }
@@ -195,7 +198,11 @@ fn route(path: &str) -> Option<&'static str> {
     models.or_else(|| Endpoint::asked_for(path).map(Endpoint::path))
 }
 
-async fn other_paths(worker: Rc<Worker>, mut request: Request<Incoming>, peer: Peer) -> Response<Answer> {
+async fn other_paths(
+    thread: Rc<ThreadState>,
+    mut request: Request<Incoming>,
+    peer: Peer,
+) -> Response<Answer> {
     let path = request.uri().path();
     let (endpoint, wanted) = (Endpoint::asked_for(path), models::wanted(path));
     let health = matches!(path, "/health" | "/livez");
@@ -204,39 +211,39 @@ async fn other_paths(worker: Rc<Worker>, mut request: Request<Incoming>, peer: P
     let refused = *request.method() == Method::CONNECT || upgrades(&request);
     if *request.method() == Method::OPTIONS
         && (endpoint.is_some() || wanted.is_some() || health)
-        && let Some(allowed) = worker.config.web.preflight(Audience::Keys, request.headers())
+        && let Some(allowed) = thread.config.web.preflight(Audience::Keys, request.headers())
     {
-        let mut answer = answer::json(StatusCode::NO_CONTENT, &request_id(&worker, &request), "");
+        let mut answer = answer::json(StatusCode::NO_CONTENT, &request_id(&thread, &request), "");
         answer.headers_mut().remove(header::CONTENT_TYPE);
         answer.headers_mut().extend(allowed);
         return answer;
     }
     if refused || endpoint.is_some() || ((wanted.is_some() || health) && !reads) {
         let error = ApiError::new(ErrorCode::MethodNotAllowed, "this path has no such method");
-        let mut answer = self::refused(&worker, &request, endpoint, &error);
+        let mut answer = self::refused(&thread, &request, endpoint, &error);
         if !refused {
             let allowed = if endpoint.is_some() { "POST" } else { "GET, HEAD" };
             answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
         }
         return answer;
     }
-    if path == READYZ && worker.phase() >= Phase::Leave {
+    if path == READYZ && thread.phase() >= ShutdownPhase::Leave {
         // The gateway reports that it is leaving, although it still serves requests.
         request.extensions_mut().insert(Leaving);
     }
     if health {
-        let body = serde_json::json!({"status": "ok", "version": worker.config.version}).to_string();
-        return answer::json(StatusCode::OK, &request_id(&worker, &request), body);
+        let body = serde_json::json!({"status": "ok", "version": thread.config.version}).to_string();
+        return answer::json(StatusCode::OK, &request_id(&thread, &request), body);
     }
     if let Some(wanted) = wanted {
-        return models::serve(&worker, &request, &wanted, peer.addr.ip());
+        return models::serve(&thread, &request, &wanted, peer.addr.ip());
     }
-    let request_id = request_id(&worker, &request);
+    let request_id = request_id(&thread, &request);
     request.headers_mut().insert(&X_REQUEST_ID, request_id);
-    let answer = (worker.other)(request, peer).await;
+    let answer = (thread.other)(request, peer).await;
     // An event stream may have no end of its own (the log of an engine), and would hold up the gateway's end.
-    let events = answer.headers().get(header::CONTENT_TYPE).is_some_and(inference::is_event_stream);
-    answer.map(|body| if events { Answer::Events(body, worker) } else { Answer::Other(body) })
+    let events = answer.headers().get(header::CONTENT_TYPE).is_some_and(headers::is_event_stream);
+    answer.map(|body| if events { Answer::Events(body, thread) } else { Answer::Other(body) })
 }
 
 /// Marks a request for `/readyz` while the gateway is leaving, for the admin API, which can't know it.
@@ -257,10 +264,10 @@ fn upgrades(request: &Request<Incoming>) -> bool {
     request.headers().get(header::UPGRADE).is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }
 
-fn request_id(worker: &Worker, request: &Request<Incoming>) -> HeaderValue {
-    answer::request_id(request.headers()).unwrap_or_else(|| new_request_id(worker))
+fn request_id(thread: &ThreadState, request: &Request<Incoming>) -> HeaderValue {
+    headers::request_id(request.headers()).unwrap_or_else(|| new_request_id(thread))
 }
 
-fn new_request_id(worker: &Worker) -> HeaderValue {
-    inference::fresh(worker.new_id(worker.shared.clock.now()))
+fn new_request_id(thread: &ThreadState) -> HeaderValue {
+    headers::new_request_id(thread.random.id(thread.shared.clock.now()))
 }

@@ -19,8 +19,8 @@ use hyper::body::Incoming;
 
 use crate::{
     catalog::{Route, RouteTarget, Upstream},
-    limits::{self, Demand},
-    record::{access::Line, meter::Meter, refused, spans::Facts, trace::Trace},
+    limits::{self, Demand, refusals},
+    record::{access::Line, meter::Meter, spans::Facts},
     request::{
         auth,
         body::{self, Problem},
@@ -31,12 +31,13 @@ use crate::{
     },
     response::{
         answer::{self, Answer},
+        headers,
         refusal::{Delayed, Refusal, engine_refused, failed, read_refusal, refuse_with_row},
         tap::{Framing, Tap},
         tokens::UsageOf,
     },
     shared::Retry,
-    thread::Worker,
+    thread_state::ThreadState,
     upstream::{
         choose::Untried,
         fallback::{self, Chunks, Missing},
@@ -59,23 +60,23 @@ pub(crate) struct Wanted {
 
 /// Serves a `POST` to one of the [`Endpoint`]s.
 pub(crate) async fn serve(
-    worker: Rc<Worker>,
+    thread: Rc<ThreadState>,
     request: Request<Incoming>,
     endpoint: Endpoint,
     peer: IpAddr,
 ) -> Response<Answer> {
-    let now = worker.shared.clock.now();
-    let id = worker.new_id(now);
+    let now = thread.shared.clock.now();
+    let id = thread.random.id(now);
     let (parts, incoming) = request.into_parts();
-    let request_id = answer::request_id(&parts.headers).unwrap_or_else(|| fresh(id));
-    let trace = Trace::new(&parts.headers, &worker);
-    let client = auth::client(&worker.config, &parts.headers, peer).unwrap_or(peer);
-    let caller = auth::authenticate(&worker.config, &worker.shared.catalog.load(), &parts.headers, now, true);
+    let request_id = headers::request_id(&parts.headers).unwrap_or_else(|| headers::new_request_id(id));
+    let trace = thread.trace(&parts.headers);
+    let client = auth::client(&thread.config, &parts.headers, peer).unwrap_or(peer);
+    let caller = auth::authenticate(&thread.config, &thread.shared.catalog.load(), &parts.headers, now, true);
     let caller = match caller {
         Ok(caller) => caller,
         Err(error) => {
-            worker.shared.counters.refused.fetch_add(1, Relaxed);
-            worker.access.write(&Line {
+            thread.shared.counters.refused.fetch_add(1, Relaxed);
+            thread.access.write(&Line {
                 at: now,
                 method: "POST",
                 path: endpoint.path(),
@@ -83,7 +84,7 @@ pub(crate) async fn serve(
                 latency: Duration::ZERO,
                 client: Some(client),
                 requests: 1,
-                request_id: answer::text(&request_id),
+                request_id: headers::text(&request_id),
                 trace_id: trace.id(),
                 inference: None,
             });
@@ -95,22 +96,22 @@ pub(crate) async fn serve(
                 path: endpoint.path().into(),
                 status: error.code.status(),
                 client,
-                request_id: answer::text(&request_id),
+                request_id: headers::text(&request_id),
             };
-            worker.spans.write(&trace, facts, || None);
+            thread.spans.write(&trace, facts, || None);
             return answer::error_at(endpoint, &error, &request_id);
         }
     };
     let charges = caller.charges().cloned();
     let from = (request_id, trace, client);
-    let meter = Meter::new(Rc::clone(&worker), (id, now), from, caller, endpoint);
+    let meter = Meter::new(Rc::clone(&thread), (id, now), from, caller, endpoint);
     let mut answer = answered(meter, parts, incoming, peer).await;
     if let Some(charges) = charges {
-        limits::write_headers(&charges, &worker.shared.limiter, answer.headers_mut(), (Instant::now(), now));
+        limits::write_headers(&charges, &thread.shared.limiter, answer.headers_mut(), (Instant::now(), now));
     }
     if answer.extensions_mut().remove::<Delayed>().is_some() {
         // Only the connection is held meanwhile.
-        tokio::time::sleep(refused::DELAY).await;
+        tokio::time::sleep(refusals::DELAY).await;
         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     answer
@@ -123,21 +124,21 @@ async fn answered(
     incoming: Incoming,
     peer: IpAddr,
 ) -> Response<Answer> {
-    let (worker, endpoint) = (Rc::clone(&meter.worker), meter.endpoint);
+    let (thread, endpoint) = (Rc::clone(&meter.thread), meter.endpoint);
     let request_id = meter.request_id.clone();
     let allowed = meter
         .caller
-        .authorize(&worker.config, &parts.headers, peer, endpoint.scope())
-        .and_then(|()| forward::check_loop(&worker.config, &parts.headers))
+        .authorize(&thread.config, &parts.headers, peer, endpoint.scope())
+        .and_then(|()| forward::check_loop(&thread.config, &parts.headers))
         .and_then(|()| body::check_type(&parts.headers, meter.caller.key().is_none()))
         .and_then(|()| meter.enter());
     if let Err(error) = allowed {
         return refuse_with_row(&mut meter, error.into());
     }
-    let mut deadline = Deadline::new(Rc::clone(&worker), meter.started + worker.config.body_timeout);
+    let mut deadline = Deadline::new(Rc::clone(&thread), meter.started + thread.config.body_timeout);
     // The memory is given back with the body, when the engine begins to answer.
-    let mut reservation = worker.shared.body_memory.reserve(worker.config.body_memory, meter.caller.id());
-    let bytes = match body::read(incoming, worker.config.max_body, &mut reservation, &mut deadline).await {
+    let mut reservation = thread.shared.body_memory.reserve(thread.config.body_memory, meter.caller.id());
+    let bytes = match body::read(incoming, thread.config.max_body, &mut reservation, &mut deadline).await {
         Ok(bytes) => bytes,
         Err(Problem::Refused(error)) => {
             let mut answer = refuse_with_row(&mut meter, error.into());
@@ -154,7 +155,7 @@ async fn answered(
         Ok(wanted) => wanted,
         Err(refusal) => return refuse_with_row(&mut meter, refusal),
     };
-    let head = EngineHeaders::new(&mut parts.headers, request_id, &meter.trace, &worker.config.via);
+    let head = EngineHeaders::new(&mut parts.headers, request_id, &meter.trace, &thread.config.via);
     drop(parts);
     if endpoint == Endpoint::ChatCompletions
         && wanted.upstream.lacks_chat_template.load(Relaxed)
@@ -199,11 +200,11 @@ pub(crate) async fn send(
     endpoint: Endpoint,
     body: &Bytes,
 ) -> Result<Reply, Failure> {
-    let (worker, timeout) = (Rc::clone(&meter.worker), wanted.route.request_timeout);
+    let (thread, timeout) = (Rc::clone(&meter.thread), wanted.route.request_timeout);
     loop {
         let is_last = !wanted.untried.any();
         let link =
-            forward::forward(&worker, (&wanted.upstream, is_last), endpoint, head, body, deadline, timeout);
+            forward::forward(&thread, (&wanted.upstream, is_last), endpoint, head, body, deadline, timeout);
         let failure = match link.await {
             Ok(reply) => {
                 meter.heard(Instant::now());
@@ -220,7 +221,7 @@ pub(crate) async fn send(
             return Err(failure);
         };
         tracing::debug!(?failure, id = %meter.id, "an engine can't be reached, and another one gets the request");
-        worker.shared.counters.upstream_retries[Retry::Elsewhere as usize].fetch_add(1, Relaxed);
+        thread.shared.counters.upstream_retries[Retry::Elsewhere as usize].fetch_add(1, Relaxed);
         wanted.upstream = Arc::clone(&permit.upstream);
         meter.divert(permit, now);
     }
@@ -242,11 +243,11 @@ async fn prepare(
     })?;
     let streams = peeked.stream && meter.endpoint.streams();
     meter.stream = streams;
-    if let Err(error) = peek::media::check(&peeked, &meter.worker.config.media) {
+    if let Err(error) = peek::media::check(peeked.tensors, &peeked.fetched, &meter.thread.config.media) {
         meter.requested(&peeked.model);
         return Err(error.into());
     }
-    let catalog = meter.worker.shared.catalog.load();
+    let catalog = meter.thread.shared.catalog.load();
     let Some(route) = catalog.routes.get(peeked.model.as_ref()) else {
         meter.requested(&peeked.model);
         drop(catalog);
@@ -316,19 +317,19 @@ async fn until_back(
     headers: &HeaderMap,
     route: &Route,
 ) -> Result<Arc<Route>, ApiError> {
-    let worker = Rc::clone(&meter.worker);
+    let thread = Rc::clone(&meter.thread);
     let name = route.served_name.as_str();
     let patience = wait_queue::patience(headers).unwrap_or(Duration::MAX).min(route.request_timeout);
     let limit = meter.started + patience;
     let look = || {
-        let catalog = worker.shared.catalog.load();
+        let catalog = thread.shared.catalog.load();
         let route = catalog.routes.get(name).ok_or_else(|| no_such_model(name))?;
         Ok(match resolve(meter, route)? {
             Found::Up(()) => Found::Up(Arc::clone(route)),
             Found::Returning(until) => Found::Returning(until),
         })
     };
-    let route = wait_queue::wait(&worker.shared, deadline, name, limit, look).await?;
+    let route = wait_queue::wait(&thread.shared, deadline, name, limit, look).await?;
     meter.routed(Arc::clone(&route));
     Ok(route)
 }
@@ -388,7 +389,7 @@ pub(crate) fn pass(
     }
     let headers = &mut parts.headers;
     let kind = headers.remove(header::CONTENT_TYPE);
-    let events = kind.as_ref().is_some_and(is_event_stream);
+    let events = kind.as_ref().is_some_and(headers::is_event_stream);
     let delimited =
         headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING);
     let cache = headers.remove(header::CACHE_CONTROL);
@@ -408,9 +409,9 @@ pub(crate) fn pass(
         Some(cache) => drop(headers.insert(header::CACHE_CONTROL, cache)),
         None => {}
     }
-    answer::common(headers, &meter.request_id);
+    headers::common(headers, &meter.request_id);
     if wanted.route.simulator {
-        answer::simulated(headers);
+        headers::simulated(headers);
     }
     let framing = Framing { events, delimited, strip: wanted.strip, usage_of };
     let status = parts.status.as_u16();
@@ -424,16 +425,4 @@ pub(crate) fn pass(
     *answer.status_mut() = parts.status;
     *answer.headers_mut() = parts.headers;
     answer
-}
-
-pub(crate) fn is_event_stream(content_type: &HeaderValue) -> bool {
-    const KIND: &[u8] = b"text/event-stream";
-    content_type.as_bytes().get(..KIND.len()).is_some_and(|it| it.eq_ignore_ascii_case(KIND))
-}
-
-pub(crate) fn fresh(id: uuid::Uuid) -> HeaderValue {
-    let mut buffer = uuid::Uuid::encode_buffer();
-    let text = id.hyphenated().encode_lower(&mut buffer);
-    // Hexadecimal digits and hyphens are always accepted.
-    HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static("-"))
 }

@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use crate::{
     catalog::{Catalog, Route, RouteTarget},
     limits,
-    request::{
-        auth::{self, Caller},
-        inference,
+    request::auth::{self, Caller},
+    response::{
+        answer::{self, Answer},
+        headers,
     },
-    response::answer::{self, Answer},
-    thread::Worker,
+    thread_state::ThreadState,
 };
 
 /// Header of Anthropic's clients, which gives the version of the API that they use.
@@ -53,27 +53,28 @@ pub(crate) fn wanted(path: &str) -> Option<ModelsPath> {
 }
 
 pub(crate) fn serve(
-    worker: &Rc<Worker>,
+    thread: &Rc<ThreadState>,
     request: &Request<Incoming>,
     wanted: &ModelsPath,
     peer: IpAddr,
 ) -> Response<Answer> {
-    let now = worker.shared.clock.now();
+    let now = thread.shared.clock.now();
     let headers = request.headers();
-    let request_id = answer::request_id(headers).unwrap_or_else(|| inference::fresh(worker.new_id(now)));
+    let request_id =
+        headers::request_id(headers).unwrap_or_else(|| headers::new_request_id(thread.random.id(now)));
     let style = if headers.contains_key(ANTHROPIC) { Style::Anthropic } else { Style::OpenAi };
-    let catalog = worker.shared.catalog.load();
-    let caller = match auth::authenticate(&worker.config, &catalog, headers, now, false) {
+    let catalog = thread.shared.catalog.load();
+    let caller = match auth::authenticate(&thread.config, &catalog, headers, now, false) {
         Ok(caller) => caller,
         Err(error) => return refusal(&error, style, &request_id),
     };
-    let allowed = caller.authorize(&worker.config, headers, peer, None);
+    let allowed = caller.authorize(&thread.config, headers, peer, None);
     let mut answer = match allowed.and_then(|()| body(&catalog, &caller, wanted, style)) {
         Ok(body) => answer::json(StatusCode::OK, &request_id, body.to_string()),
         Err(error) => refusal(&error, style, &request_id),
     };
     if let Some(charges) = caller.charges() {
-        limits::write_headers(charges, &worker.shared.limiter, answer.headers_mut(), (Instant::now(), now));
+        limits::write_headers(charges, &thread.shared.limiter, answer.headers_mut(), (Instant::now(), now));
     }
     answer
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gantry_domain::{endpoint::Endpoint, model::Task};
 
-use crate::{catalog::Route, record::meter::estimate, request::peek::Peek};
+use crate::{catalog::Route, request::peek::Peek};
 
 /// Tokens that are reserved for an answer if the request sets no limit for it. Engines then allow it to fill the rest
 /// of the context, which answers hardly ever do.
@@ -14,6 +14,14 @@ const UNSAID_ANSWER: u64 = 512;
 const UNSAID_PATIENCE: u64 = 2048;
 /// Context length in tokens that is assumed for models with an unknown one; no model's is longer.
 const MAX_CONTEXT: u64 = 16 << 20;
+
+/// For estimates: bytes of English text per token, roughly, with today's vocabularies.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// Estimates how many tokens a text of `bytes` bytes has.
+pub(crate) fn estimate_tokens(bytes: u64) -> u64 {
+    bytes / BYTES_PER_TOKEN
+}
 
 /// What a request may use.
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +93,7 @@ impl TokenEstimate {
     /// Estimates how many tokens the request will use: its prompts by the size of its body, and the longest answers
     /// that it allows.
     pub(crate) fn reservation(&self) -> u64 {
-        let prompt = estimate(self.body_bytes).min(self.context().saturating_mul(self.prompts));
+        let prompt = estimate_tokens(self.body_bytes).min(self.context().saturating_mul(self.prompts));
         if !self.generates {
             return prompt;
         }
@@ -104,7 +112,7 @@ impl TokenEstimate {
     /// Estimates how many tokens the prompts after the first one have.
     pub(crate) fn further_prompts(&self) -> u64 {
         let further = self.prompts - 1;
-        estimate(self.prompt_bytes / self.prompts.max(1) * further).max(further)
+        estimate_tokens(self.prompt_bytes / self.prompts.max(1) * further).max(further)
     }
 
     /// Returns whether an engine can have read this number of prompt tokens.

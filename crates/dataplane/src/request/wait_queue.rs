@@ -13,10 +13,8 @@ use gantry_domain::{ApiError, ErrorCode, Timestamp};
 use http::HeaderMap;
 
 use crate::{
-    request::{
-        body::shutting_down,
-        deadline::{Deadline, Over},
-    },
+    request::deadline::{Deadline, Over},
+    response::errors::shutting_down,
     shared::Shared,
 };
 

@@ -4,6 +4,8 @@
 pub(crate) mod answer;
 mod array_length;
 mod choice_lengths;
+pub(crate) mod errors;
+pub(crate) mod headers;
 mod json_strings;
 pub(crate) mod refusal;
 pub(crate) mod sse;

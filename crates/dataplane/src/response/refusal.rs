@@ -9,11 +9,12 @@ use http_body_util::BodyExt;
 
 use crate::{
     record::meter::{End, Meter, Tokens},
-    request::{
-        body,
-        deadline::{Deadline, Over},
+    request::deadline::{Deadline, Over},
+    response::{
+        answer::{self, Answer},
+        errors::{UNREACHABLE, shutting_down, unavailable},
+        headers,
     },
-    response::answer::{self, Answer},
     upstream::{
         breaker::Verdict,
         engine_error::{self, Shaped},
@@ -27,8 +28,6 @@ const MAX_ERROR_BODY: usize = 1 << 20;
 /// Marks an answer to a caller who is refused again and again, see [`crate::record::refused`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Delayed;
-
-pub(crate) const UNREACHABLE: &str = "the model's engine can't be reached";
 
 /// A refusal, and how the row calls it.
 pub(crate) struct Refusal {
@@ -86,7 +85,7 @@ pub(crate) fn engine_refused(mut meter: Box<Meter>, refused: EngineRefusal) -> R
         return refuse_with_row(&mut meter, error.into());
     }
     let typed = meter.endpoint.types_errors();
-    let (request_id, managed) = (answer::text(&meter.request_id), meter.is_managed());
+    let (request_id, managed) = (headers::text(&meter.request_id), meter.is_managed());
     match engine_error::shape(status, &refused.body, request_id, managed, typed) {
         Shaped::Own(error) => {
             if error.code == ErrorCode::EngineKeyMismatch
@@ -109,9 +108,9 @@ pub(crate) fn engine_refused(mut meter: Box<Meter>, refused: EngineRefusal) -> R
             let code = StatusCode::from_u16(status).unwrap_or(refused.status);
             let mut answer = answer::json(code, &meter.request_id, body);
             if meter.is_simulated() {
-                answer::simulated(answer.headers_mut());
+                headers::simulated(answer.headers_mut());
             }
-            answer::should_retry(answer.headers_mut(), engine_error::should_retry(status));
+            headers::should_retry(answer.headers_mut(), engine_error::should_retry(status));
             if let Some(seconds) = refused.retry_after {
                 answer.headers_mut().insert(header::RETRY_AFTER, seconds);
             }
@@ -156,7 +155,7 @@ pub(crate) async fn read_all(reply: Reply, meter: &Meter, max: usize) -> Result<
         }
     }
     if let Some(upstream) = meter.upstream() {
-        meter.worker.pool.put(upstream.id, link, Instant::now());
+        meter.thread.pool.put(upstream.id, link, Instant::now());
     }
     Ok(all.into())
 }
@@ -185,7 +184,7 @@ pub(crate) fn failed(failure: &Failure, meter: &Meter) -> Refusal {
             let message = "the model's engine did not answer in time";
             refusal(ApiError::new(ErrorCode::UpstreamTimeout, message), Some(Verdict::Failure))
         }
-        Failure::Cut => Refusal { outcome: Outcome::UpstreamError, ..body::shutting_down().into() },
+        Failure::Cut => Refusal { outcome: Outcome::UpstreamError, ..shutting_down().into() },
     }
 }
 
@@ -196,10 +195,6 @@ pub(crate) fn broke_off(meter: &Meter, message: &str) -> (ApiError, Option<Verdi
         Some(error) => (error, None),
         None => (unavailable(message), Some(Verdict::Failure)),
     }
-}
-
-pub(crate) fn unavailable(message: &str) -> ApiError {
-    ApiError::new(ErrorCode::ModelUnavailable, message)
 }
 
 pub(crate) fn refuse_with_row(meter: &mut Meter, refusal: Refusal) -> Response<Answer> {
@@ -213,7 +208,7 @@ pub(crate) fn refuse_with_row(meter: &mut Meter, refusal: Refusal) -> Response<A
     let own_doing = (400..500).contains(&status) && meter.upstream().is_none();
     meter.finish(&End { status, outcome, tokens, ttft: None, verdict });
     let mut answer = answer::error_at(meter.endpoint, &error, &meter.request_id);
-    if own_doing && !meter.caller.refusals(&meter.worker.shared).answers_now(Instant::now()) {
+    if own_doing && !meter.caller.refusals(&meter.thread.shared).answers_now(Instant::now()) {
         answer.extensions_mut().insert(Delayed);
     }
     answer

@@ -21,16 +21,16 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use crate::{
     config::BoxError,
     record::{
-        meter::{End, Meter, Tokens, estimate},
+        meter::{End, Meter, Tokens},
         stats::Gaps,
     },
     request::{
-        body::shutting_down,
         deadline::{Deadline, Over},
+        token_estimate::estimate_tokens,
     },
     response::{
-        answer,
         choice_lengths::ChoiceLengths,
+        errors::{self, shutting_down},
         refusal::broke_off,
         sse::{Events, StreamKind},
         tokens::{UsageOf, UsageScanner},
@@ -95,7 +95,7 @@ impl Tap {
             (false, false) => StreamKind::Choices,
         };
         if framing.events {
-            meter.worker.shared.counters.streams.fetch_add(1, Relaxed);
+            meter.thread.shared.counters.streams.fetch_add(1, Relaxed);
         }
         let scanner = UsageScanner::of(meter.endpoint, framing.events, framing.usage_of);
         let upstream = meter.upstream().map(|it| it.id);
@@ -230,7 +230,7 @@ impl Tap {
             rest = join(chunks.push(&rest), chunks.finish());
         }
         if let (Some(link), Some(upstream)) = (self.link.take(), self.upstream) {
-            self.meter.worker.pool.put(upstream, link, Instant::now());
+            self.meter.thread.pool.put(upstream, link, Instant::now());
         }
         self.end_whole();
         rest
@@ -269,7 +269,7 @@ impl Tap {
         self.end(shown.code.status(), outcome, verdict, 0);
         let Some(events) = &self.events else { return Poll::Ready(Some(Err(shown.message.clone().into()))) };
         let blank = if events.at_boundary() || self.chunks.is_some() { "" } else { "\n\n" };
-        let event = answer::error_event(self.meter.endpoint, shown, &self.meter.request_id);
+        let event = errors::error_event(self.meter.endpoint, shown, &self.meter.request_id);
         ready(format!("{blank}{event}").into())
     }
 
@@ -332,7 +332,7 @@ impl Tap {
             }
             (Some(events), _) => events.n_content() + unseen,
             (None, Endpoint::Embeddings | Endpoint::Rerank | Endpoint::Score) => 0,
-            (None, _) => estimate(self.bytes).max(unseen),
+            (None, _) => estimate_tokens(self.bytes).max(unseen),
         }
     }
 }
@@ -340,7 +340,7 @@ impl Tap {
 impl Drop for Tap {
     fn drop(&mut self) {
         if self.events.is_some() {
-            self.meter.worker.shared.counters.streams.fetch_sub(1, Relaxed);
+            self.meter.thread.shared.counters.streams.fetch_sub(1, Relaxed);
         }
         if self.link.take().is_some() {
             let (status, outcome) = self.meter.abandoned();

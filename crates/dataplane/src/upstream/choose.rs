@@ -9,7 +9,7 @@ use gantry_domain::{ApiError, net::MAX_ENGINE_URLS};
 
 use crate::{
     catalog::Upstream,
-    response::refusal::{UNREACHABLE, unavailable},
+    response::errors::{UNREACHABLE, unavailable},
     upstream::{
         breaker::Pass,
         progress::{Entrant, Watch},

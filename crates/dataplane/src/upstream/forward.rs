@@ -20,9 +20,9 @@ use crate::{
     config::Config,
     record::trace::{TRACEPARENT, TRACESTATE, Trace},
     request::deadline::{Deadline, Over},
-    response::answer::X_REQUEST_ID,
+    response::headers::X_REQUEST_ID,
     shared::Retry,
-    thread::Worker,
+    thread_state::ThreadState,
     upstream::pool::EngineConnection,
 };
 
@@ -153,7 +153,7 @@ impl Failure {
 /// # Errors
 /// See [`Failure`].
 pub(crate) async fn forward(
-    worker: &Worker,
+    thread: &ThreadState,
     (upstream, is_last): (&Upstream, bool),
     endpoint: Endpoint,
     head: &EngineHeaders,
@@ -161,20 +161,20 @@ pub(crate) async fn forward(
     deadline: &mut Deadline,
     timeout: Duration,
 ) -> Result<Reply, Failure> {
-    let pooled = poll_fn(|cx| Poll::Ready(worker.pool.take(upstream.id, Instant::now(), cx))).await;
+    let pooled = poll_fn(|cx| Poll::Ready(thread.pool.take(upstream.id, Instant::now(), cx))).await;
     let request = || head.request(upstream, endpoint, body.clone());
-    let failure = match once(worker, upstream, pooled, request(), deadline, timeout).await {
+    let failure = match once(thread, upstream, pooled, request(), deadline, timeout).await {
         Err(failure) => failure,
         reply => return reply,
     };
     let again = failure.retry().filter(|it| is_last || *it != Retry::Unreachable);
     let Some(retry) = again else { return Err(failure) };
-    worker.shared.counters.upstream_retries[retry as usize].fetch_add(1, Relaxed);
-    once(worker, upstream, None, request(), deadline, timeout).await
+    thread.shared.counters.upstream_retries[retry as usize].fetch_add(1, Relaxed);
+    once(thread, upstream, None, request(), deadline, timeout).await
 }
 
 async fn once(
-    worker: &Worker,
+    thread: &ThreadState,
     upstream: &Upstream,
     pooled: Option<Box<EngineConnection>>,
     request: Request<Full<Bytes>>,
@@ -184,7 +184,7 @@ async fn once(
     let reused = pooled.is_some();
     let mut link = match pooled {
         Some(link) => link,
-        None => connect(worker, upstream, deadline).await?,
+        None => connect(thread, upstream, deadline).await?,
     };
     deadline.restart(timeout);
     match deadline.limit(link.send(request)).await {
@@ -197,12 +197,12 @@ async fn once(
 }
 
 async fn connect(
-    worker: &Worker,
+    thread: &ThreadState,
     upstream: &Upstream,
     deadline: &mut Deadline,
 ) -> Result<Box<EngineConnection>, Failure> {
-    worker.shared.counters.upstream_connects.fetch_add(1, Relaxed);
-    deadline.restart(worker.config.connect_timeout);
+    thread.shared.counters.upstream_connects.fetch_add(1, Relaxed);
+    deadline.restart(thread.config.connect_timeout);
     match deadline.limit(EngineConnection::connect(upstream)).await {
         Ok(connected) => connected.map_err(Failure::Unreachable),
         Err(Over::TimedOut) => Err(Failure::Unreachable(io::ErrorKind::TimedOut.into())),

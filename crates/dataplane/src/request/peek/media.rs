@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use gantry_domain::{ApiError, ErrorCode};
 use http::Uri;
 
-use super::{Peek, scan};
+use super::scan;
 use crate::config::Media;
 
 /// Allows any host.
@@ -36,17 +36,18 @@ fn has_scheme(text: &str) -> bool {
     scheme.is_some_and(|it| (1..=16).contains(&it.len()) && it.bytes().all(|it| it.is_ascii_alphanumeric()))
 }
 
-/// Refuses a body that would make its engine load something that is not `allowed`.
+/// Refuses a body that would make its engine load something that is not `allowed`: it carries `tensors`, or addresses
+/// that the engine would fetch.
 ///
 /// # Errors
 /// 400 `parameter_not_allowed`.
-pub(crate) fn check(peeked: &Peek<'_>, allowed: &Media) -> Result<(), ApiError> {
-    if peeked.tensors && !allowed.tensors {
+pub(crate) fn check(tensors: bool, fetched: &[Cow<'_, str>], allowed: &Media) -> Result<(), ApiError> {
+    if tensors && !allowed.tensors {
         let message = "tensors (`prompt_embeds`, `image_embeds` and their like) are not allowed: the engine would load \
                        them, and a crafted one can harm it; ask the operator (REQUEST_TENSORS)";
         return Err(ApiError::new(ErrorCode::ParameterNotAllowed, message));
     }
-    check_addresses(&peeked.fetched, &allowed.hosts)
+    check_addresses(fetched, &allowed.hosts)
 }
 
 /// Refuses addresses of other hosts than `hosts`, and of anything but the web, such as files of the engine's machine.

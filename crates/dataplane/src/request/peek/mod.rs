@@ -11,10 +11,8 @@ use std::{borrow::Cow, ops::Range};
 
 use gantry_domain::{ApiError, ErrorCode};
 
-use scan::{JsonKind, Scanner, Value};
-
-/// Deepest nesting that is accepted, including the outermost object.
-pub const MAX_DEPTH: u32 = 64;
+pub use scan::MAX_DEPTH;
+use scan::{JsonKind, Scanner, Value, bad_json};
 
 /// What was found. Ranges are byte offsets in the body.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -362,10 +360,6 @@ fn usage_slot(text: &str, after_brace: usize, options: Option<&Value>) -> (bool,
         Some(value) if is_true(inner, &value) => (true, UsageSlot::Leave),
         Some(value) => (false, UsageSlot::Replace(base + value.span.start..base + value.span.end)),
     }
-}
-
-fn bad_json(what: &str) -> ApiError {
-    ApiError::new(ErrorCode::InvalidJson, format!("the body is not a JSON object: {what}"))
 }
 
 fn duplicate(key: &str) -> ApiError {

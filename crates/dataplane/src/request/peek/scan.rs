@@ -4,7 +4,8 @@ use std::{borrow::Cow, ops::Range};
 
 use gantry_domain::{ApiError, ErrorCode};
 
-use super::{MAX_DEPTH, bad_json};
+/// Deepest nesting that is accepted, including the outermost object.
+pub const MAX_DEPTH: u32 = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JsonKind {
@@ -318,4 +319,8 @@ pub(super) fn string(literal: &str) -> Option<Cow<'_, str>> {
     } else {
         Some(Cow::Borrowed(inner))
     }
+}
+
+pub(super) fn bad_json(what: &str) -> ApiError {
+    ApiError::new(ErrorCode::InvalidJson, format!("the body is not a JSON object: {what}"))
 }

@@ -9,14 +9,16 @@ use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint, usage::Outcome};
 use http::{Response, StatusCode, header};
 
 use crate::{
-    record::meter::{End, Meter, estimate},
+    record::meter::{End, Meter},
     request::{
-        body::shutting_down,
         deadline::{Deadline, Over},
         inference::{self, Wanted},
+        token_estimate::estimate_tokens,
     },
     response::{
         answer::{self, Answer},
+        errors::shutting_down,
+        headers,
         refusal::{self, Refusal, Unread},
         tokens::UsageScanner,
     },
@@ -81,7 +83,7 @@ pub(crate) async fn serve(
             Err(refusal) => refusal::refuse_with_row(&mut meter, refusal),
         };
     }
-    if reply.answer.headers().get(header::CONTENT_TYPE).is_some_and(inference::is_event_stream) {
+    if reply.answer.headers().get(header::CONTENT_TYPE).is_some_and(headers::is_event_stream) {
         return inference::pass(meter, deadline, reply, &wanted, Some(Box::default()));
     }
     deadline.restart(wanted.route.stream_idle_timeout);
@@ -103,12 +105,12 @@ pub(crate) async fn serve(
     let mut scanner = UsageScanner::new(Endpoint::Completions.counted());
     scanner.feed(&bytes);
     let size = bytes.len() as u64;
-    let tokens = meter.reconcile_tokens(scanner.found(), true, size, estimate(size));
+    let tokens = meter.reconcile_tokens(scanner.found(), true, size, estimate_tokens(size));
     let verdict = Some(Verdict::Success);
     meter.finish(&End { status: 200, outcome: Outcome::Ok, tokens, ttft: None, verdict });
     let mut answer = answer::json(StatusCode::OK, &meter.request_id, chat);
     if meter.is_simulated() {
-        answer::simulated(answer.headers_mut());
+        headers::simulated(answer.headers_mut());
     }
     answer
 }

@@ -1,4 +1,4 @@
-//! One data-plane thread: what it owns, its accept loop, its periodic work and how it ends.
+//! What a data-plane thread owns: settings, connections, the spool, logs and counters, and how far it is from its end.
 
 use std::{
     cell::{Cell, RefCell},
@@ -6,54 +6,42 @@ use std::{
     io,
     net::IpAddr,
     path::Path,
-    rc::Rc,
     sync::{Arc, atomic::Ordering::Relaxed},
     task::Waker,
     time::{Duration, Instant},
 };
 
-use futures_util::FutureExt;
-use gantry_domain::{
-    Timestamp,
-    usage::{Outcome, id_at},
-};
-use rand::{Rng, SeedableRng, rngs::SmallRng};
-use tokio::{
-    net::TcpListener,
-    runtime::LocalRuntime,
-    sync::{Notify, watch},
-};
-use uuid::Uuid;
+use gantry_domain::usage::Outcome;
+use http::HeaderMap;
+use tokio::sync::Notify;
 
 use crate::{
     config::{Config, Other},
-    connection::{limit::Silent, serve},
+    connection::{counts::Silent, settings},
+    limits::refusals::RefusalQuota,
+    random::Random,
     record::{
         access,
-        refused::{RefusalQuota, RefusedRows},
+        refused_rows::RefusedRows,
         spans,
         spool::{RowRef, Writer},
         stats::ModelStats,
+        trace::Trace,
     },
     shared::Shared,
     upstream::pool::Pool,
 };
 
-/// Interval at which idle connections and the spool are checked; also the longest time until a row is announced.
-const TICK: Duration = Duration::from_millis(500);
 /// Number of rows that are announced at once, without waiting for the next tick.
 const ANNOUNCE_ROWS: u32 = 256;
 /// The spool's disk counts as almost full when less than both of these is free: this number of bytes, and this fraction
 /// (1 / share) of the whole.
 const RESERVE_BYTES: u64 = 256 << 20;
 const RESERVE_SHARE: u64 = 20;
-/// Time that connections have to end after they were cut.
-const CUT_GRACE: Duration = Duration::from_secs(1);
-/// Time that a connection without a request has to send one, when the gateway drains.
-const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 
+/// How far the gateway is on its way to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Phase {
+pub(crate) enum ShutdownPhase {
     Run,
     /// `/readyz` reports "not ready". Requests are still served; each connection ends after its next answer.
     Leave,
@@ -64,7 +52,7 @@ pub(crate) enum Phase {
 }
 
 /// Everything that requests on one thread share. Not `Send`: no atomics, no locks.
-pub(crate) struct Worker {
+pub(crate) struct ThreadState {
     pub config: Arc<Config>,
     pub shared: Arc<Shared>,
     pub other: Other,
@@ -72,10 +60,10 @@ pub(crate) struct Worker {
     pub spans: spans::Buffer,
     pub pool: Pool,
     pub http: hyper::server::conn::http1::Builder,
+    pub random: Random,
     spool: RefCell<Writer>,
     refused: RefusedRows,
-    rng: RefCell<SmallRng>,
-    phase: Cell<Phase>,
+    phase: Cell<ShutdownPhase>,
     /// Whether connections that have brought no request are closed.
     silent_end: Cell<bool>,
     /// Wakers of the connection tasks, to notify them of a new phase.
@@ -86,20 +74,20 @@ pub(crate) struct Worker {
     unannounced: Cell<u32>,
 }
 
-impl Worker {
+impl ThreadState {
     pub(crate) fn new(config: Arc<Config>, shared: Arc<Shared>, other: Other, spool: Writer) -> Self {
         Self {
             pool: Pool::new(config.pool_idle),
-            http: serve::builder(config.header_timeout),
+            http: settings::builder(config.header_timeout),
             access: access::Buffer::new(config.access.clone()),
             spans: spans::Buffer::new(config.spans.clone()),
             config,
             shared,
             other,
+            random: Random::new(),
             spool: RefCell::new(spool),
             refused: RefusedRows::default(),
-            rng: RefCell::new(SmallRng::from_rng(&mut rand::rng())),
-            phase: Cell::new(Phase::Run),
+            phase: Cell::new(ShutdownPhase::Run),
             silent_end: Cell::new(false),
             connections: RefCell::default(),
             next_connection: Cell::new(0),
@@ -109,7 +97,7 @@ impl Worker {
         }
     }
 
-    pub(crate) fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> ShutdownPhase {
         self.phase.get()
     }
 
@@ -118,14 +106,15 @@ impl Worker {
         self.silent_end.get()
     }
 
-    pub(crate) fn random<const N: usize>(&self) -> [u64; N] {
-        let mut rng = self.rng.borrow_mut();
-        std::array::from_fn(|_| rng.next_u64())
+    /// Ends connections that have brought no request, too.
+    pub(crate) fn end_silent(&self) {
+        self.silent_end.set(true);
+        self.wake_connections();
     }
 
-    pub(crate) fn new_id(&self, now: Timestamp) -> Uuid {
-        let mut rng = self.rng.borrow_mut();
-        id_at(now, u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64()))
+    /// Takes the trace context of a request, or begins one.
+    pub(crate) fn trace(&self, headers: &HeaderMap) -> Trace {
+        Trace::new(headers, self.spans.sampler(), self.config.trace_sampled, &self.random)
     }
 
     /// Records a request that is about to go to an engine.
@@ -248,24 +237,26 @@ impl Worker {
         }
     }
 
-    fn enter(&self, phase: Phase) {
+    /// Begins a phase, and wakes all connections to see it.
+    pub(crate) fn enter(&self, phase: ShutdownPhase) {
         self.phase.set(phase);
         self.wake_connections();
     }
 
-    fn wake_connections(&self) {
+    pub(crate) fn wake_connections(&self) {
         for waker in self.connections.borrow().values() {
             waker.wake_by_ref();
         }
     }
 
-    async fn until_all_closed(&self) {
+    pub(crate) async fn until_all_closed(&self) {
         while !self.connections.borrow().is_empty() {
             self.all_closed.notified().await;
         }
     }
 
-    fn tick(&self) {
+    /// Does the periodic work: rows, log lines and spans go out, idle connections are closed.
+    pub(crate) fn tick(&self) {
         let now = Instant::now();
         self.watch_disk();
         self.write_shared(now, false);
@@ -288,7 +279,7 @@ impl Worker {
     }
 
     /// Writes everything that is left; it is the last thing that happens on a thread.
-    fn close(&self) {
+    pub(crate) fn close(&self) {
         self.write_shared(Instant::now(), true);
         self.access.tick();
         self.spans.flush();
@@ -321,126 +312,4 @@ fn is_almost_full(dir: &Path) -> bool {
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         free < RESERVE_BYTES && disk.f_bavail < disk.f_blocks / RESERVE_SHARE
     })
-}
-
-/// Runs a thread until the phase ends it. `inherited`: another process goes on accepting on the same socket.
-/// `all_closed`: barrier for threads whose connections have all ended.
-pub(crate) fn run(
-    runtime: LocalRuntime,
-    worker: &Rc<Worker>,
-    listener: TcpListener,
-    inherited: bool,
-    all_closed: &tokio::sync::Barrier,
-    phase: watch::Receiver<Phase>,
-) {
-    runtime.block_on(serve(worker, listener, inherited, all_closed, phase.clone()));
-    // This ends all tasks that still run; their guards write the rows.
-    drop(runtime);
-    worker.close();
-    // This happens last: the code that waits for the end then finds all rows written.
-    drop(phase);
-}
-
-async fn serve(
-    worker: &Rc<Worker>,
-    listener: TcpListener,
-    inherited: bool,
-    all_closed: &tokio::sync::Barrier,
-    phase: watch::Receiver<Phase>,
-) {
-    let streams = Rc::clone(worker);
-    serve::spawn(async move {
-        let mut endings = streams.shared.endings();
-        // An error means that the catalog is gone, and the gateway with it.
-        while endings.changed().await.is_ok() {
-            streams.wake_connections();
-        }
-    });
-    let clockwork = Rc::clone(worker);
-    serve::spawn(async move {
-        let mut ticks = tokio::time::interval(TICK);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            ticks.tick().await;
-            clockwork.tick();
-        }
-    });
-    accept(worker, &listener, Arrival::Early, reached(phase.clone(), Phase::Leave)).await;
-    worker.enter(Phase::Leave);
-    let drain = reached(phase.clone(), Phase::Drain);
-    // In an inherited socket, connections that were not accepted wait for the next gateway.
-    let listener = if inherited {
-        drop(listener);
-        drain.await;
-        None
-    } else {
-        accept(worker, &listener, Arrival::Early, drain).await;
-        // Connections whose handshake is done already are served once.
-        while let Some(Ok((stream, addr))) = listener.accept().now_or_never() {
-            serve::open(Rc::clone(worker), stream, addr, Arrival::Early);
-        }
-        Some(listener)
-    };
-    worker.enter(Phase::Drain);
-    let closed = async {
-        if tokio::time::timeout(FIRST_REQUEST_GRACE, worker.until_all_closed()).await.is_err() {
-            worker.silent_end.set(true);
-            worker.wake_connections();
-            worker.until_all_closed().await;
-        }
-        // This thread waits for the others: a socket that closes resets the connections that came to it.
-        all_closed.wait().await;
-    };
-    let ended = async {
-        tokio::select! {
-            () = closed => true,
-            () = reached(phase, Phase::Cut) => false,
-        }
-    };
-    let drained = match &listener {
-        Some(listener) => accept(worker, listener, Arrival::Late, ended).await,
-        None => ended.await,
-    };
-    drop(listener);
-    if !drained {
-        worker.enter(Phase::Cut);
-        let _ = tokio::time::timeout(CUT_GRACE, worker.until_all_closed()).await;
-    }
-}
-
-/// When a connection came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Arrival {
-    Early,
-    /// It came after the gateway began to drain: it only gets an error, and the drain does not wait for it.
-    Late,
-}
-
-/// Accepts connections until `end`, and returns its result.
-async fn accept<T>(
-    worker: &Rc<Worker>,
-    listener: &TcpListener,
-    arrival: Arrival,
-    end: impl Future<Output = T>,
-) -> T {
-    let mut end = std::pin::pin!(end);
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            ended = &mut end => return ended,
-        };
-        match accepted {
-            Ok((stream, addr)) => serve::open(Rc::clone(worker), stream, addr, arrival),
-            Err(error) => {
-                // Out of file descriptors, most likely: without a pause this would spin.
-                tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        }
-    }
-}
-
-async fn reached(mut phase: watch::Receiver<Phase>, wanted: Phase) {
-    // An error means that the data plane is gone, which is as good as the last phase.
-    let _ = phase.wait_for(|it| *it >= wanted).await;
 }
