@@ -167,6 +167,16 @@ impl Route {
     pub fn name_there(&self) -> &str {
         self.upstream_model.as_deref().unwrap_or(&self.served_name)
     }
+
+    /// Returns whether requests wait for the model of this route, and of `next`, until the same time.
+    pub(crate) fn is_returning_like(&self, next: &Self) -> bool {
+        match (&self.target, &next.target) {
+            (RouteTarget::Returning { until }, RouteTarget::Returning { until: next_until }) => {
+                until == next_until && self.task == next.task
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Whether a route can be called now.

@@ -38,7 +38,6 @@ pub struct Shared {
     pub(crate) refusals: Arc<RefusalQuota>,
     /// The disk of the spool is almost full: what is left is for requests that are served.
     pub(crate) disk_low: AtomicBool,
-    changed: watch::Sender<()>,
     /// Notified when callers of the previous catalog may ask for nothing more.
     ended: watch::Sender<()>,
 }
@@ -57,7 +56,6 @@ impl Shared {
             connections: ConnectionCounts::default(),
             refusals: Arc::default(),
             disk_low: AtomicBool::new(false),
-            changed: watch::Sender::new(()),
             ended: watch::Sender::new(()),
         }
     }
@@ -68,8 +66,8 @@ impl Shared {
         Self { limiter, ..self }
     }
 
-    /// Puts a new catalog into force, wakes the requests that wait for a model so that they look at it, and ends the
-    /// streams of keys and sessions that are not in it any more. Streams of those that have expired may finish, as they
+    /// Puts a new catalog into force, calls the requests that wait for a model about which it says something new, and ends
+    /// the streams of keys and sessions that are not in it any more. Streams of those that have expired may finish, as they
     /// began in time.
     pub fn publish(&self, catalog: Catalog) {
         let next = Arc::new(catalog);
@@ -90,17 +88,17 @@ impl Shared {
         if any {
             self.ended.send_replace(());
         }
-        self.changed.send_replace(());
+        // For those that wait still, nothing is new.
+        let waits_on = |name: &str| {
+            let (before, next) = (before.routes.get(name), next.routes.get(name));
+            before.zip(next).is_some_and(|(before, next)| before.is_returning_like(next))
+        };
+        self.waiting.free(|name| if waits_on(name) { 0 } else { usize::MAX });
     }
 
     /// Returns a receiver that is notified when streams have to check whether their callers were ended.
     pub(crate) fn endings(&self) -> watch::Receiver<()> {
         self.ended.subscribe()
-    }
-
-    /// Returns a receiver that is notified of each [`Shared::publish`] from now on.
-    pub(crate) fn changes(&self) -> watch::Receiver<()> {
-        self.changed.subscribe()
     }
 
     /// Returns how many requests wait for a model to come back, see [`crate::RouteTarget::Returning`].

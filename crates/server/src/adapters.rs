@@ -23,7 +23,10 @@ use gantry_admin_api::{
     app::{self, HubRepository, Image, LimitHolder, Live, LiveRoute, MachineView, Preview},
 };
 use gantry_control::{Control, live::Drift};
-use gantry_dataplane::{Other, limits::Subject};
+use gantry_dataplane::{
+    Other,
+    limits::{Moment, Subject},
+};
 use gantry_domain::{
     ApiError, ErrorCode, LogWindow, ModelId,
     engine_metrics::EngineMetrics,
@@ -101,7 +104,7 @@ impl Allowances for Adapter {
 
     fn standing(&self, holder: LimitHolder) -> Standing {
         let shared = &self.control.shared;
-        let now = (Instant::now(), self.control.clock.now());
+        let now = Moment::new(Instant::now(), self.control.clock.now());
         let catalog = shared.catalog.load();
         catalog
             .accounts

@@ -15,7 +15,7 @@ use gantry_domain::{
 
 use super::{
     account::{ACCOUNTS, Account, Charges, LimitKind, Rate},
-    clock::nanos,
+    clock::{Moment, nanos},
     limiter::Limiter,
     spending::WARN_PCT,
     state::signed,
@@ -55,7 +55,7 @@ struct Taken {
 pub struct Ticket {
     charges: Arc<Charges>,
     /// What it took of each account, in the order of the charges.
-    held: [Taken; ACCOUNTS],
+    taken: [Taken; ACCOUNTS],
     /// Whether each account would have refused the request if it were not in shadow mode; no more is taken of it then.
     refused: [bool; ACCOUNTS],
     /// It is counted in tokens.
@@ -68,19 +68,19 @@ pub struct Ticket {
 /// # Errors
 /// 429 `rate_limit_exceeded`.
 pub(crate) fn enter(limiter: &Limiter, charges: &Arc<Charges>, now: Instant) -> Result<Ticket, ApiError> {
-    let held = [Taken::default(); ACCOUNTS];
+    let taken = [Taken::default(); ACCOUNTS];
     let mut ticket =
-        Ticket { charges: Arc::clone(charges), held, refused: [false; ACCOUNTS], metered: false };
+        Ticket { charges: Arc::clone(charges), taken, refused: [false; ACCOUNTS], metered: false };
     let now = nanos(now);
-    ticket.each(limiter, now, |account, held| {
+    ticket.each(limiter, now, |account, taken| {
         // Accounts may share their state: what one has no limit for is not charged to the other.
         if account.limits.max_concurrency.is_none() {
             return Ok(());
         }
         let shares = limiter.shares_to_decide(account, now);
         let others = if shares == 1 { account.state.others().0 } else { 0 };
-        held.running = place(&account.state.running, account.limits.max_concurrency, others, shares);
-        if !held.running {
+        taken.running = place(&account.state.running, account.limits.max_concurrency, others, shares);
+        if !taken.running {
             return Err(busy(LimitKind::Concurrency));
         }
         limiter.allowed(LimitKind::Concurrency);
@@ -90,20 +90,15 @@ pub(crate) fn enter(limiter: &Limiter, charges: &Arc<Charges>, now: Instant) -> 
 }
 
 impl Ticket {
-    /// Takes everything else, or returns the limit that refuses the request; then nothing is held any more. `begun` is
-    /// the start time that the request's row will be counted by.
+    /// Takes everything else, or returns the limit that refuses the request; then nothing is held any more. The request's
+    /// row will be counted by the time at which it `began`.
     ///
     /// # Errors
     /// 429 `rate_limit_exceeded` or `budget_exceeded`.
-    pub(crate) fn admit(
-        &mut self,
-        limiter: &Limiter,
-        demand: Demand,
-        (now, begun): (Instant, Timestamp),
-    ) -> Result<(), ApiError> {
-        let now = nanos(now);
+    pub(crate) fn admit(&mut self, limiter: &Limiter, demand: Demand, began: Moment) -> Result<(), ApiError> {
+        let now = began.nanos;
         self.metered = demand.tokens.is_some();
-        self.each(limiter, now, |account, held| {
+        self.each(limiter, now, |account, taken| {
             // Each request is counted once: if the account limits concurrency, `enter` has counted it already.
             let counted = account.limits.max_concurrency.is_some();
             let shares = if counted {
@@ -111,7 +106,7 @@ impl Ticket {
             } else {
                 limiter.shares_to_decide(account, now)
             };
-            take(limiter, account, demand, shares, (now, begun), held)
+            take(limiter, account, Attempt { demand, shares, began }, taken)
         })
     }
 
@@ -126,16 +121,16 @@ impl Ticket {
             if self.refused[at] {
                 continue;
             }
-            let Err(refused) = take(account, &mut self.held[at]) else { continue };
+            let Err(refused) = take(account, &mut self.taken[at]) else { continue };
             let counted =
                 if account.enforces() { &limiter.counters.refused } else { &limiter.counters.shadow };
             counted[refused.kind as usize].fetch_add(1, Relaxed);
             limiter.doubted(account, now);
             // This gives back what the request had taken before it was refused.
-            give_back(limiter, account, &mut self.held[at], now);
+            give_back(limiter, account, &mut self.taken[at], now);
             if account.enforces() {
-                for (account, held) in accounts.iter().zip(&mut self.held) {
-                    give_back(limiter, account, held, now);
+                for (account, taken) in accounts.iter().zip(&mut self.taken) {
+                    give_back(limiter, account, taken, now);
                 }
                 return Err(refused.error(account.subject));
             }
@@ -154,14 +149,22 @@ fn busy(kind: LimitKind) -> LimitReached {
     LimitReached { kind, period: None, wait: BUSY }
 }
 
+/// What a request asks of one account.
+#[derive(Debug, Clone, Copy)]
+struct Attempt {
+    demand: Demand,
+    /// Into how many shares the limits are divided now.
+    shares: u64,
+    began: Moment,
+}
+
 fn take(
     limiter: &Limiter,
     account: &Account,
-    demand: Demand,
-    shares: u64,
-    (now, begun): (u64, Timestamp),
-    held: &mut Taken,
+    attempt: Attempt,
+    taken: &mut Taken,
 ) -> Result<(), LimitReached> {
+    let Attempt { demand, shares, began: Moment { nanos: now, at: begun } } = attempt;
     let (state, limits, linked) = (&account.state, &account.limits, limiter.is_linked());
     if demand.tokens.is_some() {
         let mut has_budget = false;
@@ -178,8 +181,8 @@ fn take(
     }
     if demand.stream && limits.max_streams.is_some() {
         let others = if shares == 1 { state.others().1 } else { 0 };
-        held.stream = place(&state.streams, limits.max_streams, others, shares);
-        if !held.stream {
+        taken.stream = place(&state.streams, limits.max_streams, others, shares);
+        if !taken.stream {
             return Err(busy(LimitKind::Streams));
         }
         limiter.allowed(LimitKind::Streams);
@@ -188,15 +191,15 @@ fn take(
     if let (Some(tpm), Some(tokens)) = (&account.tpm, demand.tokens) {
         // A request larger than the limit waits until the whole limit is free, and settles what it really used.
         let reserved = tokens.clamp(1, (tpm.per_minute / shares).max(1));
-        let taken = state.tokens.take(now, tpm.cost(reserved), shares, linked);
-        taken.map_err(|wait| late(LimitKind::Tokens, wait))?;
-        held.tokens = Some(reserved);
+        let spent = state.tokens.take(now, tpm.cost(reserved), shares, linked);
+        spent.map_err(|wait| late(LimitKind::Tokens, wait))?;
+        taken.tokens = Some(reserved);
         limiter.allowed(LimitKind::Tokens);
     }
     if let Some(rpm) = &account.rpm {
-        let taken = state.requests.take(now, rpm.cost(1), shares, linked);
-        taken.map_err(|wait| late(LimitKind::Requests, wait))?;
-        held.request = true;
+        let spent = state.requests.take(now, rpm.cost(1), shares, linked);
+        spent.map_err(|wait| late(LimitKind::Requests, wait))?;
+        taken.request = true;
         limiter.allowed(LimitKind::Requests);
     }
     Ok(())
@@ -215,10 +218,10 @@ fn place(own: &AtomicU32, max: Option<i64>, others: u32, shares: u64) -> bool {
 }
 
 /// Gives back what a request holds, as if it had never been there.
-fn give_back(limiter: &Limiter, account: &Account, held: &mut Taken, now: u64) {
+fn give_back(limiter: &Limiter, account: &Account, taken: &mut Taken, now: u64) {
     let linked = limiter.is_linked();
     let shares = limiter.shares(&account.state, now);
-    let Taken { running, stream, request, tokens } = std::mem::take(held);
+    let Taken { running, stream, request, tokens } = std::mem::take(taken);
     leave(account, running, stream);
     if let (true, Some(rpm)) = (request, &account.rpm) {
         account.state.requests.charge(now, -signed(rpm.cost(1)), shares, linked);
@@ -229,8 +232,8 @@ fn give_back(limiter: &Limiter, account: &Account, held: &mut Taken, now: u64) {
 }
 
 fn leave(account: &Account, running: bool, stream: bool) {
-    for (place, held) in [(&account.state.running, running), (&account.state.streams, stream)] {
-        if held {
+    for (place, taken) in [(&account.state.running, running), (&account.state.streams, stream)] {
+        if taken {
             place.fetch_sub(1, Relaxed);
         }
     }
@@ -241,8 +244,8 @@ impl Ticket {
     pub(crate) fn settle(self, limiter: &Limiter, used: u64, now: Instant) {
         let now = nanos(now);
         let charges = Arc::clone(&self.charges);
-        for (account, held) in charges.0.iter().zip(&self.held) {
-            if let (Some(reserved), Some(tpm)) = (held.tokens, &account.tpm) {
+        for (account, taken) in charges.0.iter().zip(&self.taken) {
+            if let (Some(reserved), Some(tpm)) = (taken.tokens, &account.tpm) {
                 let difference = signed(tpm.cost(used)).saturating_sub(signed(tpm.cost(reserved)));
                 if difference != 0 {
                     let shares = limiter.shares(&account.state, now);
@@ -277,8 +280,8 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        for (account, held) in self.charges.0.iter().zip(&self.held) {
-            leave(account, held.running, held.stream);
+        for (account, taken) in self.charges.0.iter().zip(&self.taken) {
+            leave(account, taken.running, taken.stream);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What an answer says about limits: `x-ratelimit-*` in the form of the OpenAI API, and the warning of a budget.
 
-use std::{fmt::Write, time::Instant};
+use std::fmt::Write;
 
 use bytes::Bytes;
 use gantry_domain::{Timestamp, limit::gcra};
@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use super::{
     account::{Account, Charges, Rate},
     admit::reaches,
-    clock::nanos,
+    clock::Moment,
     limiter::Limiter,
     spending::WARN_PCT,
     state::Bucket,
@@ -32,16 +32,10 @@ static WARNING: HeaderName = HeaderName::from_static("x-gantry-budget-warning");
 
 /// Adds what the caller's accounts allow now. If two limits of a kind apply, the one that has less left is shown. Limits in
 /// shadow mode are not shown: clients should not slow down for them.
-pub(crate) fn write(
-    charges: &Charges,
-    limiter: &Limiter,
-    headers: &mut HeaderMap,
-    (now, at): (Instant, Timestamp),
-) {
-    let now = nanos(now);
-    rate(charges, limiter, headers, now, &REQUESTS, |it| Some((it.rpm.as_ref()?, &it.state.requests)));
-    rate(charges, limiter, headers, now, &TOKENS, |it| Some((it.tpm.as_ref()?, &it.state.tokens)));
-    if let Some(warning) = warning(charges, at) {
+pub(crate) fn write(charges: &Charges, limiter: &Limiter, headers: &mut HeaderMap, now: Moment) {
+    rate(charges, limiter, headers, now.nanos, &REQUESTS, |it| Some((it.rpm.as_ref()?, &it.state.requests)));
+    rate(charges, limiter, headers, now.nanos, &TOKENS, |it| Some((it.tpm.as_ref()?, &it.state.tokens)));
+    if let Some(warning) = warning(charges, now.at) {
         headers.insert(&WARNING, warning);
     }
 }

@@ -30,7 +30,7 @@ pub(crate) mod subject;
 pub use account::{Account, Charges, KeyState, LimitKind};
 pub use admit::Ticket;
 pub(crate) use admit::{Demand, enter};
-pub use clock::nanos;
+pub use clock::{Moment, nanos};
 pub(crate) use headers::write as write_headers;
 pub use limiter::{GatewayLink, LimitCounters, Limiter};
 pub use spending::Marks;

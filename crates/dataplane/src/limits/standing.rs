@@ -1,15 +1,10 @@
 //! Reports what is left of an account's limits.
 
-use std::time::Instant;
-
-use gantry_domain::{
-    Timestamp,
-    limit::{Standing, Used, gcra, period::Period},
-};
+use gantry_domain::limit::{Standing, Used, gcra, period::Period};
 
 use super::{
     account::{Account, Rate},
-    clock::nanos,
+    clock::Moment,
     limiter::Limiter,
     state::Bucket,
 };
@@ -18,8 +13,8 @@ const SECOND: u64 = 1_000_000_000;
 
 impl Account {
     /// Returns how far its limits are used up at `now`, as far as this gateway knows.
-    pub fn standing(&self, limiter: &Limiter, (now, at): (Instant, Timestamp)) -> Standing {
-        let now = nanos(now);
+    pub fn standing(&self, limiter: &Limiter, now: Moment) -> Standing {
+        let Moment { nanos: now, at } = now;
         let rate = |rate: &Option<Rate>, bucket: &Bucket| {
             let rate = rate.as_ref()?;
             let remaining = gcra::remaining(bucket.tat(), now, rate.per_minute);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     catalog::{Catalog, Route, RouteTarget},
-    limits,
+    limits::{self, Moment},
     request::auth::{self, Caller},
     response::{
         answer::{self, Answer},
@@ -74,7 +74,12 @@ pub(crate) fn serve(
         Err(error) => refusal(&error, style, &request_id),
     };
     if let Some(charges) = caller.charges() {
-        limits::write_headers(charges, &thread.shared.limiter, answer.headers_mut(), (Instant::now(), now));
+        limits::write_headers(
+            charges,
+            &thread.shared.limiter,
+            answer.headers_mut(),
+            Moment::new(Instant::now(), now),
+        );
     }
     answer
 }

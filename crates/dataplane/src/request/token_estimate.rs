@@ -40,21 +40,6 @@ pub(crate) struct TokenEstimate {
     generates: bool,
 }
 
-impl Default for TokenEstimate {
-    /// Makes the value for a request of which nothing is known.
-    fn default() -> Self {
-        Self {
-            prompts: 1,
-            choices: 1,
-            max_tokens: None,
-            prompt_bytes: 0,
-            body_bytes: 0,
-            context: None,
-            generates: false,
-        }
-    }
-}
-
 impl TokenEstimate {
     pub(crate) fn new(endpoint: Endpoint, route: &Route, peeked: &Peek<'_>, body_bytes: u64) -> Self {
         let defaults = route.request_defaults.as_deref().filter(|_| endpoint.takes_defaults());
@@ -77,6 +62,16 @@ impl TokenEstimate {
         self.prompts.saturating_mul(self.choices)
     }
 
+    /// Size of the request's body.
+    pub(crate) fn body_bytes(&self) -> u64 {
+        self.body_bytes
+    }
+
+    /// Estimates how many tokens the prompts have.
+    pub(crate) fn prompt_tokens(&self) -> u64 {
+        estimate_tokens(self.body_bytes)
+    }
+
     pub(crate) fn generates(&self) -> bool {
         self.generates
     }
@@ -93,7 +88,7 @@ impl TokenEstimate {
     /// Estimates how many tokens the request will use: its prompts by the size of its body, and the longest answers
     /// that it allows.
     pub(crate) fn reservation(&self) -> u64 {
-        let prompt = estimate_tokens(self.body_bytes).min(self.context().saturating_mul(self.prompts));
+        let prompt = self.prompt_tokens().min(self.context().saturating_mul(self.prompts));
         if !self.generates {
             return prompt;
         }
@@ -137,6 +132,22 @@ impl TokenEstimate {
         }
         let one = (time.as_secs_f64() * rate).ceil() as u64;
         one.min(self.longest().unwrap_or(self.context())).saturating_mul(self.answers())
+    }
+}
+
+#[cfg(test)]
+impl Default for TokenEstimate {
+    /// Makes the value for a request of which nothing is known.
+    fn default() -> Self {
+        Self {
+            prompts: 1,
+            choices: 1,
+            max_tokens: None,
+            prompt_bytes: 0,
+            body_bytes: 0,
+            context: None,
+            generates: false,
+        }
     }
 }
 

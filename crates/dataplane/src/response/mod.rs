@@ -7,6 +7,7 @@ mod choice_lengths;
 pub(crate) mod errors;
 pub(crate) mod headers;
 mod json_strings;
+pub(crate) mod pass;
 pub(crate) mod refusal;
 pub(crate) mod sse;
 pub(crate) mod tap;

@@ -8,7 +8,10 @@ use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::BodyExt;
 
 use crate::{
-    record::meter::{End, Meter, Tokens},
+    record::{
+        departed::{Departed, End, Tokens},
+        meter::Meter,
+    },
     request::deadline::{Deadline, Over},
     response::{
         answer::{self, Answer},
@@ -25,15 +28,76 @@ use crate::{
 /// Most bytes of an engine's error that are read.
 const MAX_ERROR_BODY: usize = 1 << 20;
 
-/// Marks an answer to a caller who is refused again and again, see [`crate::record::refused`].
+/// Marks an answer to a caller who is refused again and again, see [`crate::limits::refusals`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Delayed;
 
-/// A refusal, and how the row calls it.
+/// A request that is refused before it goes to an engine.
+pub(crate) struct Refused {
+    meter: Box<Meter>,
+    error: ApiError,
+}
+
+impl Refused {
+    pub(crate) fn new(meter: Box<Meter>, error: ApiError) -> Self {
+        Self { meter, error }
+    }
+
+    /// Writes the row, and makes the answer.
+    pub(crate) fn answer(self) -> Response<Answer> {
+        let Self { mut meter, error } = self;
+        let status = error.code.status();
+        meter.refuse(status, outcome_of(status));
+        let mut answer = answer::error_at(meter.head.endpoint, &error, &meter.origin.request_id);
+        if (400..500).contains(&status)
+            && !meter.caller.refusals(&meter.thread.shared).answers_now(Instant::now())
+        {
+            answer.extensions_mut().insert(Delayed);
+        }
+        answer
+    }
+}
+
+/// Returns what the row calls a refusal with this status.
+fn outcome_of(status: u16) -> Outcome {
+    match status {
+        429 | 503 => Outcome::Rejected,
+        504 => Outcome::Timeout,
+        500.. => Outcome::UpstreamError,
+        _ => Outcome::ClientError,
+    }
+}
+
+/// The refusal of a request that went to an engine.
 pub(crate) struct Refusal {
-    pub error: ApiError,
-    pub outcome: Outcome,
-    pub verdict: Option<Verdict>,
+    error: ApiError,
+    outcome: Outcome,
+    /// What it says about the engine; `None` if nothing.
+    verdict: Option<Verdict>,
+}
+
+impl Refusal {
+    pub(crate) fn new(error: ApiError, verdict: Option<Verdict>) -> Self {
+        Self { outcome: outcome_of(error.code.status()), error, verdict }
+    }
+
+    /// The gateway shuts down.
+    pub(crate) fn cut() -> Self {
+        Self { error: shutting_down(), outcome: Outcome::UpstreamError, verdict: None }
+    }
+
+    /// Writes the row, and makes the answer.
+    pub(crate) fn answer(self, mut departed: Departed) -> Response<Answer> {
+        let Self { error, outcome, verdict } = self;
+        let tokens = match outcome {
+            // The engine may have worked on the request until the end.
+            Outcome::Timeout => Tokens::Estimated { completion: 0 },
+            _ => Tokens::None,
+        };
+        departed.finish(&End { status: error.code.status(), outcome, tokens, ttft: None, verdict });
+        let meter = &departed.meter;
+        answer::error_at(meter.head.endpoint, &error, &meter.origin.request_id)
+    }
 }
 
 /// An engine's answer that is not a success.
@@ -44,18 +108,6 @@ pub(crate) struct EngineRefusal {
     pub body: Bytes,
 }
 
-impl From<ApiError> for Refusal {
-    fn from(error: ApiError) -> Self {
-        let outcome = match error.code.status() {
-            429 | 503 => Outcome::Rejected,
-            504 => Outcome::Timeout,
-            500.. => Outcome::UpstreamError,
-            _ => Outcome::ClientError,
-        };
-        Self { error, outcome, verdict: None }
-    }
-}
-
 /// Reads what an engine says about its refusal.
 ///
 /// # Errors
@@ -63,60 +115,51 @@ impl From<ApiError> for Refusal {
 pub(crate) async fn read_refusal(
     deadline: &mut Deadline,
     reply: Reply,
-    meter: &Meter,
-) -> Result<EngineRefusal, Refusal> {
+    departed: &Departed,
+) -> Result<EngineRefusal, Failure> {
     let (status, retry_after) =
         (reply.answer.status(), reply.answer.headers().get(header::RETRY_AFTER).cloned());
-    let body = match deadline.limit(read_all(reply, meter, MAX_ERROR_BODY)).await {
+    let body = match deadline.limit(read_all(reply, departed, MAX_ERROR_BODY)).await {
         Ok(Ok(bytes)) => bytes,
         // The body was cut off, too long or too slow: the status alone has to do.
         Ok(Err(_)) | Err(Over::TimedOut) => Bytes::new(),
-        Err(Over::Cut) => return Err(failed(&Failure::Cut, meter)),
+        Err(Over::Cut) => return Err(Failure::Cut),
     };
     Ok(EngineRefusal { status, retry_after, body })
 }
 
 /// Brings an engine's refusal into shape.
-pub(crate) fn engine_refused(mut meter: Box<Meter>, refused: EngineRefusal) -> Response<Answer> {
-    let (status, verdict) = engine_error::meant(refused.status.as_u16(), &refused.body, meter.endpoint);
+pub(crate) fn engine_refused(mut departed: Departed, refused: EngineRefusal) -> Response<Answer> {
+    let endpoint = departed.meter.head.endpoint;
+    let (status, verdict) = engine_error::meant(refused.status.as_u16(), &refused.body, endpoint);
     if !(400..600).contains(&status) {
-        let error =
-            ApiError::new(ErrorCode::BadUpstream, "the model's engine gave an answer of an unknown kind");
-        return refuse_with_row(&mut meter, error.into());
+        let message = "the model's engine gave an answer of an unknown kind";
+        return Refusal::new(ApiError::new(ErrorCode::BadUpstream, message), None).answer(departed);
     }
-    let typed = meter.endpoint.types_errors();
-    let (request_id, managed) = (headers::text(&meter.request_id), meter.is_managed());
-    match engine_error::shape(status, &refused.body, request_id, managed, typed) {
+    let request_id = headers::text(&departed.meter.origin.request_id);
+    let managed = departed.route.engine.is_some();
+    let typed = endpoint.types_errors();
+    let body = match engine_error::shape(status, &refused.body, request_id, managed, typed) {
         Shaped::Own(error) => {
-            if error.code == ErrorCode::EngineKeyMismatch
-                && let Some(upstream) = meter.upstream()
-            {
-                upstream.key_mismatch.store(true, Relaxed);
+            if error.code == ErrorCode::EngineKeyMismatch {
+                departed.upstream.key_mismatch.store(true, Relaxed);
             }
-            let refusal = Refusal { verdict: Some(verdict), ..error.into() };
-            refuse_with_row(&mut meter, refusal)
+            return Refusal::new(error, Some(verdict)).answer(departed);
         }
-        Shaped::Engine(body) => {
-            let outcome = match status {
-                429 | 503 => Outcome::Rejected,
-                504 => Outcome::Timeout,
-                500.. => Outcome::UpstreamError,
-                _ => Outcome::ClientError,
-            };
-            let verdict = Some(verdict);
-            meter.finish(&End { status, outcome, tokens: Tokens::None, ttft: None, verdict });
-            let code = StatusCode::from_u16(status).unwrap_or(refused.status);
-            let mut answer = answer::json(code, &meter.request_id, body);
-            if meter.is_simulated() {
-                headers::simulated(answer.headers_mut());
-            }
-            headers::should_retry(answer.headers_mut(), engine_error::should_retry(status));
-            if let Some(seconds) = refused.retry_after {
-                answer.headers_mut().insert(header::RETRY_AFTER, seconds);
-            }
-            answer
-        }
+        Shaped::Engine(body) => body,
+    };
+    let (outcome, verdict) = (outcome_of(status), Some(verdict));
+    departed.finish(&End { status, outcome, tokens: Tokens::None, ttft: None, verdict });
+    let code = StatusCode::from_u16(status).unwrap_or(refused.status);
+    let mut answer = answer::json(code, &departed.meter.origin.request_id, body);
+    if departed.route.simulator {
+        headers::simulated(answer.headers_mut());
     }
+    headers::should_retry(answer.headers_mut(), engine_error::should_retry(status));
+    if let Some(seconds) = refused.retry_after {
+        answer.headers_mut().insert(header::RETRY_AFTER, seconds);
+    }
+    answer
 }
 
 /// Why an answer was not read to its end.
@@ -127,7 +170,7 @@ pub(crate) enum Unread {
 }
 
 /// Reads the whole body of up to `max` bytes. The connection can be used again afterwards.
-pub(crate) async fn read_all(reply: Reply, meter: &Meter, max: usize) -> Result<Bytes, Unread> {
+pub(crate) async fn read_all(reply: Reply, departed: &Departed, max: usize) -> Result<Bytes, Unread> {
     let Reply { mut link, answer } = reply;
     let mut body = answer.into_body();
     let mut all = Vec::new();
@@ -137,7 +180,7 @@ pub(crate) async fn read_all(reply: Reply, meter: &Meter, max: usize) -> Result<
             link.drive(cx);
             let polled = Future::poll(next.as_mut(), cx);
             if polled.is_pending() {
-                meter.waits();
+                departed.waits();
             }
             polled
         });
@@ -145,7 +188,7 @@ pub(crate) async fn read_all(reply: Reply, meter: &Meter, max: usize) -> Result<
             None => break,
             Some(Err(_)) => return Err(Unread::Broken),
             Some(Ok(frame)) => {
-                meter.heard(Instant::now());
+                departed.heard(Instant::now());
                 let data = frame.into_data().unwrap_or_default();
                 if all.len() + data.len() > max {
                     return Err(Unread::TooLong);
@@ -154,62 +197,35 @@ pub(crate) async fn read_all(reply: Reply, meter: &Meter, max: usize) -> Result<
             }
         }
     }
-    if let Some(upstream) = meter.upstream() {
-        meter.thread.pool.put(upstream.id, link, Instant::now());
-    }
+    departed.meter.thread.pool.put(departed.upstream.id, link, Instant::now());
     Ok(all.into())
 }
 
-pub(crate) fn failed(failure: &Failure, meter: &Meter) -> Refusal {
-    let id = meter.id;
-    let refusal = |error: ApiError, verdict| Refusal { verdict, ..error.into() };
-    match failure {
+/// The answer to a request whose engine gave none.
+pub(crate) fn failed(departed: Departed, failure: &Failure) -> Response<Answer> {
+    let id = departed.meter.head.id;
+    let refusal = match failure {
         Failure::Unreachable(error) => {
             tracing::debug!(%error, %id, "the engine can't be reached");
             let verdict = (!is_local_exhaustion(error)).then_some(Verdict::Failure);
-            refusal(unavailable(UNREACHABLE).retry_after(1), verdict)
+            Refusal::new(unavailable(UNREACHABLE).retry_after(1), verdict)
         }
         Failure::Closed(error) => {
             tracing::debug!(%error, %id, "the engine closed the connection before the request was written");
-            refusal(unavailable(UNREACHABLE).retry_after(1), Some(Verdict::Failure))
+            Refusal::new(unavailable(UNREACHABLE).retry_after(1), Some(Verdict::Failure))
         }
         Failure::Broken { error, reused } => {
             tracing::debug!(%error, %id, "the engine broke the connection");
             let message =
                 "the model's engine broke off before it answered; it may have begun to work on the request";
-            let (error, verdict) = broke_off(meter, message);
-            refusal(error, verdict.filter(|_| !reused))
+            let (error, verdict) = departed.broke_off(message);
+            Refusal::new(error, verdict.filter(|_| !reused))
         }
         Failure::TimedOut => {
             let message = "the model's engine did not answer in time";
-            refusal(ApiError::new(ErrorCode::UpstreamTimeout, message), Some(Verdict::Failure))
+            Refusal::new(ApiError::new(ErrorCode::UpstreamTimeout, message), Some(Verdict::Failure))
         }
-        Failure::Cut => Refusal { outcome: Outcome::UpstreamError, ..shutting_down().into() },
-    }
-}
-
-/// Returns the error for a client whose engine broke off, and the breaker's verdict. `message` is used if nothing more
-/// is known.
-pub(crate) fn broke_off(meter: &Meter, message: &str) -> (ApiError, Option<Verdict>) {
-    match meter.ended_on_purpose() {
-        Some(error) => (error, None),
-        None => (unavailable(message), Some(Verdict::Failure)),
-    }
-}
-
-pub(crate) fn refuse_with_row(meter: &mut Meter, refusal: Refusal) -> Response<Answer> {
-    let Refusal { error, outcome, verdict } = refusal;
-    let status = error.code.status();
-    let tokens = match (outcome, meter.upstream()) {
-        // The engine may have worked on the request until the end.
-        (Outcome::Timeout, Some(_)) => Tokens::Estimated { completion: 0 },
-        _ => Tokens::None,
+        Failure::Cut => Refusal::cut(),
     };
-    let own_doing = (400..500).contains(&status) && meter.upstream().is_none();
-    meter.finish(&End { status, outcome, tokens, ttft: None, verdict });
-    let mut answer = answer::error_at(meter.endpoint, &error, &meter.request_id);
-    if own_doing && !meter.caller.refusals(&meter.thread.shared).answers_now(Instant::now()) {
-        answer.extensions_mut().insert(Delayed);
-    }
-    answer
+    refusal.answer(departed)
 }

@@ -1,5 +1,5 @@
 //! The body of an engine's answer on its way to the client: it passes as it comes, is read for token counts, and ends
-//! the request's [`Meter`] before its last byte leaves. For a stream, this is before its last event, by which clients
+//! the [`Departed`] request before its last byte leaves. For a stream, this is before its last event, by which clients
 //! know that the answer is complete.
 
 use std::{
@@ -21,7 +21,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use crate::{
     config::BoxError,
     record::{
-        meter::{End, Meter, Tokens},
+        departed::{Departed, End, Tokens},
         stats::Gaps,
     },
     request::{
@@ -31,16 +31,16 @@ use crate::{
     response::{
         choice_lengths::ChoiceLengths,
         errors::{self, shutting_down},
-        refusal::broke_off,
         sse::{Events, StreamKind},
         tokens::{UsageOf, UsageScanner},
     },
-    upstream::{breaker::Verdict, fallback::Chunks, pool::EngineConnection},
+    upstream::{breaker::Verdict, fallback::reply::Chunks, pool::EngineConnection},
 };
 
 /// What the head of the answer said.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Framing {
+    pub status: u16,
     /// Server-sent events.
     pub events: bool,
     /// The end of the body is marked; otherwise only the closed connection shows it, and a stream needs its `[DONE]`.
@@ -49,15 +49,15 @@ pub(crate) struct Framing {
     pub strip: bool,
     /// What one usage object of the engine covers.
     pub usage_of: UsageOf,
+    /// Longest time between two frames.
+    pub idle: Duration,
 }
 
 /// The body of an engine's answer on its way to the client.
 pub(crate) struct Tap {
-    meter: Box<Meter>,
+    departed: Departed,
     /// Gone once the answer is complete or broken.
     link: Option<Box<EngineConnection>>,
-    /// The upstream that the connection belongs to.
-    upstream: Option<u64>,
     body: Incoming,
     deadline: Deadline,
     /// Longest time between two frames.
@@ -82,33 +82,31 @@ type Polled = Poll<Option<Result<Frame<Bytes>, BoxError>>>;
 
 impl Tap {
     pub(crate) fn new(
-        meter: Box<Meter>,
+        departed: Departed,
         link: Box<EngineConnection>,
         body: Incoming,
         mut deadline: Deadline,
-        (status, framing, idle): (u16, Framing, Duration),
+        framing: Framing,
     ) -> Box<Self> {
-        deadline.restart(idle);
-        let kind = match (framing.strip, meter.endpoint.names_events()) {
+        deadline.restart(framing.idle);
+        let kind = match (framing.strip, departed.meter.head.endpoint.names_events()) {
             (_, true) => StreamKind::Named,
             (true, false) => StreamKind::ChoicesOnly,
             (false, false) => StreamKind::Choices,
         };
         if framing.events {
-            meter.thread.shared.counters.streams.fetch_add(1, Relaxed);
+            departed.meter.thread.shared.counters.streams.fetch_add(1, Relaxed);
         }
-        let scanner = UsageScanner::of(meter.endpoint, framing.events, framing.usage_of);
-        let upstream = meter.upstream().map(|it| it.id);
+        let scanner = UsageScanner::of(departed.meter.head.endpoint, framing.events, framing.usage_of);
         let several = framing.usage_of == UsageOf::Choice
-            && meter.endpoint.has_stream_options()
-            && meter.estimate.answers() > 1;
+            && departed.meter.head.endpoint.has_stream_options()
+            && departed.estimate.answers() > 1;
         Box::new(Self {
-            meter,
+            departed,
             link: Some(link),
-            upstream,
             body,
             deadline,
-            idle,
+            idle: framing.idle,
             delimited: framing.delimited,
             scanner,
             choices: (several && !framing.events).then(Box::default),
@@ -118,7 +116,7 @@ impl Tap {
             last: None,
             gaps: Gaps::default(),
             bytes: 0,
-            status,
+            status: framing.status,
         })
     }
 
@@ -164,13 +162,13 @@ impl Tap {
                 }
                 Poll::Ready(None) => return self.broken(&io::Error::from(io::ErrorKind::UnexpectedEof)),
                 Poll::Ready(Some(Err(error))) if self.is_whole() => {
-                    tracing::debug!(%error, id = %self.meter.id, "the engine broke off behind a whole answer");
+                    tracing::debug!(%error, id = %self.departed.meter.head.id, "the engine broke off behind a whole answer");
                     return self.close();
                 }
                 Poll::Ready(Some(Err(error))) => return self.broken(&error),
                 Poll::Pending => {
-                    self.meter.waits();
-                    if self.events.is_some() && self.meter.is_over() && !self.is_whole() {
+                    self.departed.waits();
+                    if self.events.is_some() && self.departed.meter.is_over() && !self.is_whole() {
                         return self.forbidden();
                     }
                     return match self.deadline.poll(cx) {
@@ -186,7 +184,7 @@ impl Tap {
 
     fn pass(&mut self, data: Bytes) -> Bytes {
         let now = Instant::now();
-        self.meter.heard(now);
+        self.departed.heard(now);
         self.first.get_or_insert(now);
         if let Some(last) = self.last.replace(now) {
             self.gaps.record(now.duration_since(last));
@@ -229,8 +227,8 @@ impl Tap {
         if let Some(chunks) = &mut self.chunks {
             rest = join(chunks.push(&rest), chunks.finish());
         }
-        if let (Some(link), Some(upstream)) = (self.link.take(), self.upstream) {
-            self.meter.thread.pool.put(upstream, link, Instant::now());
+        if let Some(link) = self.link.take() {
+            self.departed.meter.thread.pool.put(self.departed.upstream.id, link, Instant::now());
         }
         self.end_whole();
         rest
@@ -248,8 +246,8 @@ impl Tap {
     }
 
     fn broken(&mut self, error: &dyn std::error::Error) -> Polled {
-        tracing::debug!(%error, id = %self.meter.id, "the engine broke off");
-        let (shown, verdict) = broke_off(&self.meter, "the model's engine broke off its answer");
+        tracing::debug!(%error, id = %self.departed.meter.head.id, "the engine broke off");
+        let (shown, verdict) = self.departed.broke_off("the model's engine broke off its answer");
         self.stop(&shown, Outcome::UpstreamError, verdict)
     }
 
@@ -269,27 +267,33 @@ impl Tap {
         self.end(shown.code.status(), outcome, verdict, 0);
         let Some(events) = &self.events else { return Poll::Ready(Some(Err(shown.message.clone().into()))) };
         let blank = if events.at_boundary() || self.chunks.is_some() { "" } else { "\n\n" };
-        let event = errors::error_event(self.meter.endpoint, shown, &self.meter.request_id);
+        let event = errors::error_event(
+            self.departed.meter.head.endpoint,
+            shown,
+            &self.departed.meter.origin.request_id,
+        );
         ready(format!("{blank}{event}").into())
     }
 
     /// Ends the request's meter. `unseen` is an estimate of the tokens that the engine wrote and that did not come
     /// here.
     fn end(&mut self, status: u16, outcome: Outcome, verdict: Option<Verdict>, unseen: u64) {
-        if self.meter.has_ended() {
+        if self.departed.has_ended() {
             return;
         }
-        let ttft =
-            self.first.filter(|_| self.events.is_some()).map(|it| it.duration_since(self.meter.started));
+        let ttft = self
+            .first
+            .filter(|_| self.events.is_some())
+            .map(|it| it.duration_since(self.departed.meter.started));
         let tokens = self.tokens(unseen);
         if self.events.is_some() {
-            std::mem::take(&mut self.gaps).add_to(&self.meter.stats().gaps);
+            std::mem::take(&mut self.gaps).add_to(&self.departed.route.stats.gaps);
         }
-        self.meter.finish(&End { status, outcome, tokens, ttft, verdict });
+        self.departed.finish(&End { status, outcome, tokens, ttft, verdict });
     }
 
     fn tokens(&self, unseen: u64) -> Tokens {
-        let (estimate, sent) = (&self.meter.estimate, self.sent(unseen));
+        let (estimate, sent) = (&self.departed.estimate, self.sent(unseen));
         let (mut counts, mut exact) = (self.scanner.found(), true);
         if let Some(counts) = &mut counts {
             if let Some(n) = self.scanner.n_counted() {
@@ -308,7 +312,7 @@ impl Tap {
                 (counts.completion, exact) = (Some(all), is_exact);
                 counts.prompt =
                     counts.prompt.map(|it| it.saturating_add_unsigned(estimate.further_prompts()));
-            } else if self.meter.endpoint.counted() == Counted::EveryUsage
+            } else if self.departed.meter.head.endpoint.counted() == Counted::EveryUsage
                 && counts.completion.is_none_or(|it| it == 0)
                 && self.n_content() > 0
             {
@@ -316,7 +320,7 @@ impl Tap {
                 counts.completion = None;
             }
         }
-        self.meter.reconcile_tokens(counts, exact, self.bytes, sent)
+        self.departed.reconcile_tokens(counts, exact, self.bytes, sent)
     }
 
     fn n_content(&self) -> u64 {
@@ -325,10 +329,10 @@ impl Tap {
 
     /// Estimates how many tokens the completion has, if the engine does not report it.
     fn sent(&self, unseen: u64) -> u64 {
-        match (&self.events, self.meter.endpoint) {
+        match (&self.events, self.departed.meter.head.endpoint) {
             // The first event of each choice of a chat only has the role of the speaker.
             (Some(events), Endpoint::ChatCompletions) if self.chunks.is_none() => {
-                events.n_content().saturating_sub(self.meter.estimate.answers()) + unseen
+                events.n_content().saturating_sub(self.departed.estimate.answers()) + unseen
             }
             (Some(events), _) => events.n_content() + unseen,
             (None, Endpoint::Embeddings | Endpoint::Rerank | Endpoint::Score) => 0,
@@ -340,15 +344,15 @@ impl Tap {
 impl Drop for Tap {
     fn drop(&mut self) {
         if self.events.is_some() {
-            self.meter.thread.shared.counters.streams.fetch_sub(1, Relaxed);
+            self.departed.meter.thread.shared.counters.streams.fetch_sub(1, Relaxed);
         }
         if self.link.take().is_some() {
-            let (status, outcome) = self.meter.abandoned();
+            let (status, outcome) = self.departed.meter.abandoned();
             let unseen = match (&self.events, self.last) {
                 // This is what the engine sent and the client did not take.
-                (Some(_), Some(last)) => self.meter.unseen(Some(last)),
+                (Some(_), Some(last)) => self.departed.unseen(Some(last)),
                 (Some(_), None) => 0,
-                (None, _) => self.meter.unseen(None),
+                (None, _) => self.departed.unseen(None),
             };
             self.end(status, outcome, None, unseen);
         }

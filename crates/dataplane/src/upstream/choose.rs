@@ -8,11 +8,13 @@ use std::{
 use gantry_domain::{ApiError, net::MAX_ENGINE_URLS};
 
 use crate::{
-    catalog::Upstream,
+    caller_id::CallerId,
+    catalog::{Route, Upstream},
+    request::token_estimate::TokenEstimate,
     response::errors::{UNREACHABLE, unavailable},
     upstream::{
         breaker::Pass,
-        progress::{Entrant, Watch},
+        progress::{Class, Entrant, Watch},
     },
 };
 
@@ -82,6 +84,16 @@ impl Untried {
         let places = (0..all.len()).map(|it| (it + self.from) % all.len());
         let load = |at: &usize| (all[*at].ailing.load(Relaxed), all[*at].in_flight.load(Relaxed));
         places.filter(|it| *it < MAX_ENGINE_URLS && self.bits >> it & 1 == 1).min_by_key(load)
+    }
+}
+
+/// Returns what an engine has to know of a request to admit it.
+pub(crate) fn entrant(caller: CallerId, stream: bool, estimate: &TokenEstimate, route: &Route) -> Entrant {
+    Entrant {
+        caller,
+        class: Class::new(stream, estimate.body_bytes()),
+        tokens: if stream { 0 } else { estimate.patience() },
+        timeout: route.request_timeout,
     }
 }
 

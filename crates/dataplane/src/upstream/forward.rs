@@ -18,7 +18,10 @@ use rustix::io::Errno;
 use crate::{
     catalog::Upstream,
     config::Config,
-    record::trace::{TRACEPARENT, TRACESTATE, Trace},
+    record::{
+        meter::Origin,
+        trace::{TRACEPARENT, TRACESTATE, Trace},
+    },
     request::deadline::{Deadline, Over},
     response::headers::X_REQUEST_ID,
     shared::Retry,
@@ -39,14 +42,15 @@ pub(crate) struct EngineHeaders {
 }
 
 impl EngineHeaders {
-    pub(crate) fn new(
-        client: &mut HeaderMap,
-        request_id: HeaderValue,
-        trace: &Trace,
-        own: &HeaderValue,
-    ) -> Self {
+    /// `client` are the headers that came, `own` is the `Via` of this gateway.
+    pub(crate) fn new(client: &mut HeaderMap, origin: &Origin, own: &HeaderValue) -> Self {
         let via = client.get(header::VIA).and_then(|came| chained(came, own)).unwrap_or_else(|| own.clone());
-        Self { accept: client.remove(header::ACCEPT), trace: trace.clone(), request_id, via }
+        Self {
+            accept: client.remove(header::ACCEPT),
+            trace: origin.trace.clone(),
+            request_id: origin.request_id.clone(),
+            via,
+        }
     }
 
     fn request(&self, upstream: &Upstream, endpoint: Endpoint, body: Bytes) -> Request<Full<Bytes>> {
@@ -147,6 +151,21 @@ impl Failure {
     }
 }
 
+/// A request as an engine gets it.
+pub(crate) struct Outgoing<'a> {
+    pub endpoint: Endpoint,
+    pub headers: &'a EngineHeaders,
+    pub body: &'a Bytes,
+    /// Longest time from sending it to the head of the answer.
+    pub timeout: Duration,
+}
+
+impl Outgoing<'_> {
+    fn request(&self, upstream: &Upstream) -> Request<Full<Bytes>> {
+        self.headers.request(upstream, self.endpoint, self.body.clone())
+    }
+}
+
 /// Sends the request, on a pooled connection if there is one. It is sent once more, on a new connection, if nothing of
 /// it was written; an engine that can't be reached is tried again only if the route has no other one left (`is_last`).
 ///
@@ -154,40 +173,36 @@ impl Failure {
 /// See [`Failure`].
 pub(crate) async fn forward(
     thread: &ThreadState,
-    (upstream, is_last): (&Upstream, bool),
-    endpoint: Endpoint,
-    head: &EngineHeaders,
-    body: &Bytes,
+    upstream: &Upstream,
+    is_last: bool,
+    outgoing: &Outgoing<'_>,
     deadline: &mut Deadline,
-    timeout: Duration,
 ) -> Result<Reply, Failure> {
     let pooled = poll_fn(|cx| Poll::Ready(thread.pool.take(upstream.id, Instant::now(), cx))).await;
-    let request = || head.request(upstream, endpoint, body.clone());
-    let failure = match once(thread, upstream, pooled, request(), deadline, timeout).await {
+    let failure = match once(thread, upstream, pooled, outgoing, deadline).await {
         Err(failure) => failure,
         reply => return reply,
     };
     let again = failure.retry().filter(|it| is_last || *it != Retry::Unreachable);
     let Some(retry) = again else { return Err(failure) };
     thread.shared.counters.upstream_retries[retry as usize].fetch_add(1, Relaxed);
-    once(thread, upstream, None, request(), deadline, timeout).await
+    once(thread, upstream, None, outgoing, deadline).await
 }
 
 async fn once(
     thread: &ThreadState,
     upstream: &Upstream,
     pooled: Option<Box<EngineConnection>>,
-    request: Request<Full<Bytes>>,
+    outgoing: &Outgoing<'_>,
     deadline: &mut Deadline,
-    timeout: Duration,
 ) -> Result<Reply, Failure> {
     let reused = pooled.is_some();
     let mut link = match pooled {
         Some(link) => link,
         None => connect(thread, upstream, deadline).await?,
     };
-    deadline.restart(timeout);
-    match deadline.limit(link.send(request)).await {
+    deadline.restart(outgoing.timeout);
+    match deadline.limit(link.send(outgoing.request(upstream))).await {
         Ok(Ok(answer)) => Ok(Reply { link, answer }),
         Ok(Err(error)) if link.may_have_begun() => Err(Failure::Broken { error, reused }),
         Ok(Err(error)) => Err(Failure::Closed(error)),

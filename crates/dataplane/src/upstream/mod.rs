@@ -4,6 +4,7 @@
 pub mod breaker;
 pub(crate) mod choose;
 pub(crate) mod engine_error;
+pub(crate) mod exchange;
 pub(crate) mod fallback;
 pub(crate) mod forward;
 pub(crate) mod pool;

@@ -1,35 +1,107 @@
 //! Chats with a model that has no chat template: vLLM refuses them, so they go to its completions with a plain prompt,
-//! and the answer is made to look like a chat's. An [`crate::Upstream`] remembers that the template is missing, as it
-//! lives as long as its container.
+//! and the answer is made to look like a chat's. An [`Upstream`](crate::Upstream) remembers that the template is
+//! missing, as it lives as long as its container.
 
-mod reply;
+pub(crate) mod reply;
 mod request;
 
-use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint, usage::Outcome};
+use std::sync::atomic::Ordering::Relaxed;
+
+use bytes::Bytes;
+use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint, model::EngineKind, usage::Outcome};
 use http::{Response, StatusCode, header};
 
 use crate::{
-    record::meter::{End, Meter},
+    record::departed::{Departed, End},
     request::{
         deadline::{Deadline, Over},
-        inference::{self, Wanted},
         token_estimate::estimate_tokens,
     },
     response::{
         answer::{self, Answer},
-        errors::shutting_down,
         headers,
-        refusal::{self, Refusal, Unread},
+        pass::pass,
+        refusal::{EngineRefusal, Refusal, Unread, read_all},
         tokens::UsageScanner,
     },
-    upstream::{breaker::Verdict, engine_error, forward::EngineHeaders},
+    upstream::{breaker::Verdict, engine_error, forward::Reply},
 };
 
-pub(crate) use reply::Chunks;
-pub(crate) use request::completion;
+use request::completion;
 
 /// Longest plain answer, in bytes, that is held in memory to be reshaped.
 const MAX_ANSWER: usize = 64 << 20;
+
+/// How a request is put to its engine.
+pub(crate) enum Form {
+    /// As the client put it.
+    Asked,
+    /// A chat as a completion, with this body.
+    Completion(Bytes),
+}
+
+impl Form {
+    /// Returns the form to begin with.
+    pub(crate) fn first(departed: &Departed, body: &[u8]) -> Self {
+        let lacks_template = departed.meter.head.endpoint == Endpoint::ChatCompletions
+            && departed.upstream.lacks_chat_template.load(Relaxed);
+        let body = if lacks_template { completion(body) } else { None };
+        body.map_or(Self::Asked, Self::Completion)
+    }
+
+    /// Returns the form to try after the engine refused this one; `None` if there is none.
+    pub(crate) fn instead(&self, departed: &Departed, body: &[u8], refused: &EngineRefusal) -> Option<Self> {
+        if !matches!(self, Self::Asked)
+            || departed.meter.head.endpoint != Endpoint::ChatCompletions
+            || departed.route.engine != Some(EngineKind::Vllm)
+        {
+            return None;
+        }
+        let missing = missing(refused.status.as_u16(), &refused.body)?;
+        let body = completion(body)?;
+        if missing == Missing::Certain {
+            departed.upstream.lacks_chat_template.store(true, Relaxed);
+        }
+        Some(Self::Completion(body))
+    }
+
+    /// Returns the endpoint of the engine, for a request to `asked`.
+    pub(crate) fn endpoint(&self, asked: Endpoint) -> Endpoint {
+        match self {
+            Self::Asked => asked,
+            Self::Completion(_) => Endpoint::Completions,
+        }
+    }
+
+    /// Returns the body for the engine, for a request with `asked`.
+    pub(crate) fn body<'a>(&'a self, asked: &'a Bytes) -> &'a Bytes {
+        match self {
+            Self::Asked => asked,
+            Self::Completion(body) => body,
+        }
+    }
+
+    /// Makes the client's answer of the engine's. `strip`: the usage event is taken out of it.
+    pub(crate) async fn answer(
+        self,
+        departed: Departed,
+        deadline: Deadline,
+        reply: Reply,
+        strip: bool,
+    ) -> Response<Answer> {
+        match self {
+            Self::Asked => pass(departed, deadline, reply, strip, None),
+            Self::Completion(_) if is_stream(&reply) => {
+                pass(departed, deadline, reply, strip, Some(Box::default()))
+            }
+            Self::Completion(_) => Box::pin(answer_as_chat(departed, deadline, reply)).await,
+        }
+    }
+}
+
+fn is_stream(reply: &Reply) -> bool {
+    reply.answer.headers().get(header::CONTENT_TYPE).is_some_and(headers::is_event_stream)
+}
 
 /// How an engine says that the model has no chat template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,82 +129,51 @@ pub(crate) fn missing(status: u16, body: &[u8]) -> Option<Missing> {
 }
 
 /// The body for `/v1/completions` in place of `chat`, if an engine's answer to it says that the model has no chat template.
-pub fn as_completion(status: u16, answer: &[u8], chat: &[u8]) -> Option<bytes::Bytes> {
+pub fn as_completion(status: u16, answer: &[u8], chat: &[u8]) -> Option<Bytes> {
     missing(status, answer).and_then(|_| completion(chat))
 }
 
-/// Asks for a completion with `body`, and answers as a chat would.
-pub(crate) async fn serve(
-    mut meter: Box<Meter>,
-    mut deadline: Deadline,
-    head: EngineHeaders,
-    mut wanted: Wanted,
-    body: bytes::Bytes,
-) -> Response<Answer> {
-    let sent = inference::send(&mut meter, &mut deadline, &head, &mut wanted, Endpoint::Completions, &body);
-    let reply = match sent.await {
-        Ok(reply) => reply,
-        Err(failure) => {
-            let refusal = refusal::failed(&failure, &meter);
-            return refusal::refuse_with_row(&mut meter, refusal);
-        }
-    };
-    if !reply.answer.status().is_success() {
-        return match refusal::read_refusal(&mut deadline, reply, &meter).await {
-            Ok(refused) => refusal::engine_refused(meter, refused),
-            Err(refusal) => refusal::refuse_with_row(&mut meter, refusal),
-        };
-    }
-    if reply.answer.headers().get(header::CONTENT_TYPE).is_some_and(headers::is_event_stream) {
-        return inference::pass(meter, deadline, reply, &wanted, Some(Box::default()));
-    }
-    deadline.restart(wanted.route.stream_idle_timeout);
-    let bytes = match deadline.limit(refusal::read_all(reply, &meter, MAX_ANSWER)).await {
+/// Reads a whole completion, and answers as a chat would.
+async fn answer_as_chat(mut departed: Departed, mut deadline: Deadline, reply: Reply) -> Response<Answer> {
+    deadline.restart(departed.route.stream_idle_timeout);
+    let bytes = match deadline.limit(read_all(reply, &departed, MAX_ANSWER)).await {
         Ok(Ok(bytes)) => bytes,
-        problem => {
-            let refusal = unread(&problem, &meter);
-            return refusal::refuse_with_row(&mut meter, refusal);
+        Ok(Err(problem)) => return unread(problem, &departed).answer(departed),
+        Err(Over::Cut) => return Refusal::cut().answer(departed),
+        Err(Over::TimedOut) => {
+            let error = ApiError::new(ErrorCode::UpstreamTimeout, "the model's engine fell silent");
+            return Refusal::new(error, Some(Verdict::Failure)).answer(departed);
         }
     };
     let Some(chat) = reply::chat(&bytes) else {
-        let error =
-            ApiError::new(ErrorCode::BadUpstream, "the model's engine gave an answer that is no completion");
-        return refusal::refuse_with_row(
-            &mut meter,
-            Refusal { verdict: Some(Verdict::Success), ..error.into() },
-        );
+        let message = "the model's engine gave an answer that is no completion";
+        let error = ApiError::new(ErrorCode::BadUpstream, message);
+        return Refusal::new(error, Some(Verdict::Success)).answer(departed);
     };
     let mut scanner = UsageScanner::new(Endpoint::Completions.counted());
     scanner.feed(&bytes);
     let size = bytes.len() as u64;
-    let tokens = meter.reconcile_tokens(scanner.found(), true, size, estimate_tokens(size));
+    let tokens = departed.reconcile_tokens(scanner.found(), true, size, estimate_tokens(size));
     let verdict = Some(Verdict::Success);
-    meter.finish(&End { status: 200, outcome: Outcome::Ok, tokens, ttft: None, verdict });
-    let mut answer = answer::json(StatusCode::OK, &meter.request_id, chat);
-    if meter.is_simulated() {
+    departed.finish(&End { status: 200, outcome: Outcome::Ok, tokens, ttft: None, verdict });
+    let mut answer = answer::json(StatusCode::OK, &departed.meter.origin.request_id, chat);
+    if departed.route.simulator {
         headers::simulated(answer.headers_mut());
     }
     answer
 }
 
-const BROKE_OFF: &str = "the model's engine broke off its answer";
-
-fn unread<T>(problem: &Result<Result<T, Unread>, Over>, meter: &Meter) -> Refusal {
-    let (error, verdict) = match problem {
-        Err(Over::Cut) => {
-            return Refusal { outcome: Outcome::UpstreamError, ..shutting_down().into() };
+fn unread(problem: Unread, departed: &Departed) -> Refusal {
+    match problem {
+        Unread::TooLong => {
+            let error = ApiError::new(ErrorCode::BadUpstream, "the model's engine gave too long an answer");
+            Refusal::new(error, Some(Verdict::Success))
         }
-        Err(Over::TimedOut) => (
-            ApiError::new(ErrorCode::UpstreamTimeout, "the model's engine fell silent"),
-            Some(Verdict::Failure),
-        ),
-        Ok(Err(Unread::TooLong)) => (
-            ApiError::new(ErrorCode::BadUpstream, "the model's engine gave too long an answer"),
-            Some(Verdict::Success),
-        ),
-        Ok(_) => refusal::broke_off(meter, BROKE_OFF),
-    };
-    Refusal { verdict, ..error.into() }
+        Unread::Broken => {
+            let (error, verdict) = departed.broke_off("the model's engine broke off its answer");
+            Refusal::new(error, verdict)
+        }
+    }
 }
 
 #[cfg(test)]
