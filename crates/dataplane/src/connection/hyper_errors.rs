@@ -59,11 +59,18 @@ fn instead(bytes: &[u8], request_id: impl FnOnce() -> String) -> Option<Vec<u8>>
 pub(crate) struct HyperErrors {
     stream: TcpStream,
     thread: Rc<ThreadState>,
-    /// The replacement, the number of hyper's bytes that it stands for, and how much of it was written.
-    replaced: Option<(Vec<u8>, usize, usize)>,
+    replaced: Option<Replacement>,
     pace: ReadRate,
     state: Rc<ConnectionState>,
     linger: Option<Linger>,
+}
+
+/// An answer that is written in place of one of hyper's.
+struct Replacement {
+    bytes: Vec<u8>,
+    written: usize,
+    /// The number of hyper's bytes that it stands for.
+    in_place_of: usize,
 }
 
 impl HyperErrors {
@@ -79,21 +86,22 @@ impl HyperErrors {
                 let id = headers::new_request_id(self.thread.random.id(self.thread.shared.clock.now()));
                 headers::text(&id).to_owned()
             };
-            self.replaced = Some((instead(head, id)?, head.len(), 0));
+            let bytes = instead(head, id)?;
+            self.replaced = Some(Replacement { bytes, written: 0, in_place_of: head.len() });
         }
         Some(self.poll_rest(cx))
     }
 
     fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        while let Some((bytes, in_place_of, written)) = &mut self.replaced {
-            if *written == bytes.len() {
-                let in_place_of = *in_place_of;
+        while let Some(it) = &mut self.replaced {
+            if it.written == it.bytes.len() {
+                let in_place_of = it.in_place_of;
                 self.replaced = None;
                 return Poll::Ready(Ok(in_place_of));
             }
-            match ready!(Pin::new(&mut self.stream).poll_write(cx, &bytes[*written..]))? {
+            match ready!(Pin::new(&mut self.stream).poll_write(cx, &it.bytes[it.written..]))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                n => *written += n,
+                n => it.written += n,
             }
         }
         Poll::Ready(Ok(0))

@@ -78,7 +78,7 @@ pub(crate) fn enter(limiter: &Limiter, charges: &Arc<Charges>, now: Instant) -> 
             return Ok(());
         }
         let shares = limiter.shares_to_decide(account, now);
-        let others = if shares == 1 { account.state.others().0 } else { 0 };
+        let others = if shares == 1 { account.state.others_running() } else { 0 };
         taken.running = place(&account.state.running, account.limits.max_concurrency, others, shares);
         if !taken.running {
             return Err(busy(LimitKind::Concurrency));
@@ -180,7 +180,7 @@ fn take(
         }
     }
     if demand.stream && limits.max_streams.is_some() {
-        let others = if shares == 1 { state.others().1 } else { 0 };
+        let others = if shares == 1 { state.others_streams() } else { 0 };
         taken.stream = place(&state.streams, limits.max_streams, others, shares);
         if !taken.stream {
             return Err(busy(LimitKind::Streams));

@@ -23,7 +23,8 @@ impl Account {
         };
         // The other gateways' reports are not used once they are old.
         let known = limiter.shares(&self.state, now) == 1;
-        let (others_running, others_streams) = if known { self.state.others() } else { (0, 0) };
+        let others_running = if known { self.state.others_running() } else { 0 };
+        let others_streams = if known { self.state.others_streams() } else { 0 };
         let running = |limit: Option<i64>, own: u32, others: u32| {
             Some(Used::new(limit?.unsigned_abs(), u64::from(own) + u64::from(others), None))
         };

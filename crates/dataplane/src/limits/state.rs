@@ -96,8 +96,14 @@ impl AccountState {
         idle && self.requests.tat() <= now && self.tokens.tat() <= now
     }
 
-    pub(super) fn others(&self) -> (u32, u32) {
-        (self.others_running.load(Relaxed), self.others_streams.load(Relaxed))
+    /// Returns how many requests ran on the other gateways at the last exchange.
+    pub(super) fn others_running(&self) -> u32 {
+        self.others_running.load(Relaxed)
+    }
+
+    /// Returns how many of them had streams.
+    pub(super) fn others_streams(&self) -> u32 {
+        self.others_streams.load(Relaxed)
     }
 
     pub(super) fn is_fresh(&self, now: u64) -> bool {

@@ -77,7 +77,7 @@ const TOLD_APART: usize = 16;
 
 /// The buffer of one thread.
 #[derive(Debug)]
-pub(crate) struct Buffer {
+pub(crate) struct LineBuffer {
     log: Option<AccessLog>,
     text: RefCell<(String, u64)>,
     unknown: RefCell<Unknown>,
@@ -139,7 +139,7 @@ impl Unknown {
     }
 }
 
-impl Buffer {
+impl LineBuffer {
     pub(crate) fn new(log: Option<AccessLog>) -> Self {
         Self { log, text: RefCell::default(), unknown: RefCell::default() }
     }
@@ -394,7 +394,7 @@ mod tests {
         for format in [AccessFormat::Text, AccessFormat::Json] {
             let (to, blocks) = mpsc::sync_channel(1);
             let log = AccessLog { format, failures_only: false, to, dropped: Arc::default() };
-            let buffer = Buffer::new(Some(log));
+            let buffer = LineBuffer::new(Some(log));
             let (model, path) = ("evil\"\\\n\u{1b}[2J\u{9b}2J\u{2028}2026 ERROR", "/v1/Größe/𝄞/\u{e0001}");
             buffer.write(&line(model, path));
             buffer.flush();
@@ -415,8 +415,12 @@ mod tests {
         let (to, _blocks) = mpsc::sync_channel(1);
         let dropped = Arc::<AtomicU64>::default();
         let format = AccessFormat::Text;
-        let buffer =
-            Buffer::new(Some(AccessLog { format, failures_only: false, to, dropped: Arc::clone(&dropped) }));
+        let buffer = LineBuffer::new(Some(AccessLog {
+            format,
+            failures_only: false,
+            to,
+            dropped: Arc::clone(&dropped),
+        }));
         for _ in 0..3 {
             buffer.write(&line("m", "/v1/x"));
             buffer.write(&line("m", "/v1/x"));
@@ -429,7 +433,7 @@ mod tests {
     fn refusals_of_nobody_known_have_few_lines_that_tell_all_of_them() {
         let (to, blocks) = mpsc::sync_channel(64);
         let log = AccessLog { format: AccessFormat::Json, failures_only: false, to, dropped: Arc::default() };
-        let buffer = Buffer::new(Some(log));
+        let buffer = LineBuffer::new(Some(log));
         for n in 0..5_000_u32 {
             let client = Some(Ipv4Addr::from(n % 100).into());
             buffer.write(&Line { status: 401, inference: None, client, ..line("", "/v1/completions") });

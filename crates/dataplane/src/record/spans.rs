@@ -87,12 +87,12 @@ pub(crate) struct Facts<'a> {
 
 /// The buffer of one thread.
 #[derive(Debug)]
-pub(crate) struct Buffer {
+pub(crate) struct SpanBuffer {
     spans: Option<Spans>,
     block: RefCell<Vec<Span>>,
 }
 
-impl Buffer {
+impl SpanBuffer {
     pub(crate) fn new(spans: Option<Spans>) -> Self {
         Self { spans, block: RefCell::default() }
     }

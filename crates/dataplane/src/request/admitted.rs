@@ -20,7 +20,7 @@ use crate::{
     response::refusal::Refused,
     upstream::{
         choose::{self, Untried},
-        exchange::Call,
+        exchange::EngineCall,
         forward::EngineHeaders,
     },
 };
@@ -73,7 +73,11 @@ impl Admitted {
     ///
     /// # Errors
     /// 502: no engine admits the request. 503: it could not be metered.
-    pub(crate) fn depart(self, body: Bytes, headers: &mut HeaderMap) -> Result<(Departed, Call), Refused> {
+    pub(crate) fn depart(
+        self,
+        body: Bytes,
+        headers: &mut HeaderMap,
+    ) -> Result<(Departed, EngineCall), Refused> {
         let Self { meter, route, estimate, edits } = self;
         let now = Instant::now();
         let engines = route.target.upstreams();
@@ -87,7 +91,7 @@ impl Admitted {
         let meter = &departed.meter;
         let body = edits.apply(body, &departed.route, meter.head.endpoint);
         let headers = EngineHeaders::new(headers, &meter.origin, &meter.thread.config.via);
-        Ok((departed, Call { headers, body, untried, strip: edits.strip }))
+        Ok((departed, EngineCall { headers, body, untried, strip: edits.strip }))
     }
 }
 

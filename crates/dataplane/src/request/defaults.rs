@@ -13,13 +13,13 @@ const LIMITS: &[&str] = &["max_tokens", "max_completion_tokens", "max_output_tok
 /// The parameters that a model's requests get, encoded so that they can be put in.
 #[derive(Debug)]
 pub struct RequestDefaults {
-    members: Box<[Member]>,
+    members: Box<[DefaultMember]>,
     choices: Option<u64>,
     max_tokens: Option<u64>,
 }
 
 #[derive(Debug)]
-struct Member {
+struct DefaultMember {
     key: Box<str>,
     /// `"key":value,`
     bytes: Box<[u8]>,
@@ -40,7 +40,7 @@ impl RequestDefaults {
                     key if LIMITS.contains(&key) => max_tokens = max_tokens.max(value.as_u64()),
                     _ => {}
                 }
-                Member {
+                DefaultMember {
                     key: key.as_str().into(),
                     bytes: format!("{}:{value},", Value::from(key.as_str())).into_bytes().into(),
                 }
@@ -67,7 +67,7 @@ impl RequestDefaults {
         };
         let has = |key: &str| sent.iter().any(|(it, _)| it == key);
         let limited = LIMITS.iter().any(|it| has(it));
-        let lacks = |it: &&Member| !has(&it.key) && (!limited || !LIMITS.contains(&&*it.key));
+        let lacks = |it: &&DefaultMember| !has(&it.key) && (!limited || !LIMITS.contains(&&*it.key));
         let absent: Vec<_> = self.members.iter().filter(lacks).map(|it| &*it.bytes).collect();
         if absent.is_empty() {
             return body;

@@ -35,7 +35,7 @@ use crate::{
     },
     thread_state::ThreadState,
     upstream::{
-        exchange::{Call, exchange},
+        exchange::{EngineCall, exchange},
         forward,
     },
 };
@@ -162,7 +162,7 @@ async fn prepare(
     body: Bytes,
     headers: &mut HeaderMap,
     deadline: &mut Deadline,
-) -> Result<(Departed, Call), Refused> {
+) -> Result<(Departed, EngineCall), Refused> {
     let routed = Peeked::new(meter, &body)?.route()?;
     let admitted = routed.admit(deadline, headers).await?;
     admitted.depart(body, headers)

@@ -26,7 +26,7 @@ pub(crate) struct ChoiceLengths {
     awaited: bool,
     inside: bool,
     /// The member of the current choice that the next value belongs to.
-    member: Member,
+    member: ChoiceMember,
     choice: Choice,
     first: Option<Choice>,
     /// The choices after the first one.
@@ -34,7 +34,7 @@ pub(crate) struct ChoiceLengths {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Member {
+enum ChoiceMember {
     #[default]
     Other,
     FinishReason,
@@ -77,41 +77,49 @@ impl ChoiceLengths {
     }
 
     fn between(&mut self, byte: u8) {
-        let in_choice = self.inside && self.depth >= 3;
         match byte {
             b'"' => (self.string, self.awaited) = (true, false),
-            b':' => {
-                self.string = false;
-                self.awaited = self.depth == 1 && self.strings.word() == b"choices";
-                if self.inside && self.depth == 3 {
-                    self.member = match self.strings.word() {
-                        b"finish_reason" => Member::FinishReason,
-                        b"logprobs" => Member::Logprobs,
-                        _ => Member::Other,
-                    };
-                }
+            b':' => self.key_ends(),
+            b',' => self.value_ends(),
+            b']' | b'}' => {
+                self.value_ends();
+                self.close();
             }
-            b',' | b']' | b'}' => {
-                if std::mem::take(&mut self.string) && in_choice {
-                    match self.member {
-                        Member::FinishReason => self.choice.full = self.strings.word() == b"length",
-                        Member::Logprobs => {}
-                        Member::Other => self.choice.bytes += self.strings.length(),
-                    }
-                }
-                if byte != b',' {
-                    self.close();
-                }
-            }
-            b'[' | b'{' => {
-                self.depth += 1;
-                self.inside |= byte == b'[' && self.awaited;
-                self.awaited = false;
-                if self.inside && self.depth == 3 {
-                    (self.choice, self.member) = (Choice::default(), Member::Other);
-                }
-            }
+            b'[' | b'{' => self.open(byte),
             _ => {}
+        }
+    }
+
+    fn key_ends(&mut self) {
+        self.string = false;
+        self.awaited = self.depth == 1 && self.strings.word() == b"choices";
+        if self.inside && self.depth == 3 {
+            self.member = match self.strings.word() {
+                b"finish_reason" => ChoiceMember::FinishReason,
+                b"logprobs" => ChoiceMember::Logprobs,
+                _ => ChoiceMember::Other,
+            };
+        }
+    }
+
+    fn value_ends(&mut self) {
+        let is_string = std::mem::take(&mut self.string);
+        if !is_string || !self.inside || self.depth < 3 {
+            return;
+        }
+        match self.member {
+            ChoiceMember::FinishReason => self.choice.full = self.strings.word() == b"length",
+            ChoiceMember::Logprobs => {}
+            ChoiceMember::Other => self.choice.bytes += self.strings.length(),
+        }
+    }
+
+    fn open(&mut self, byte: u8) {
+        self.depth += 1;
+        self.inside |= byte == b'[' && self.awaited;
+        self.awaited = false;
+        if self.inside && self.depth == 3 {
+            (self.choice, self.member) = (Choice::default(), ChoiceMember::Other);
         }
     }
 

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// What engines get of a request.
-pub(crate) struct Call {
+pub(crate) struct EngineCall {
     pub headers: EngineHeaders,
     pub body: Bytes,
     /// Engines that the request can still go to if its present one can't be reached.
@@ -34,7 +34,7 @@ pub(crate) struct Call {
 /// Brings a request to an engine, and returns the answer for the client.
 pub(crate) async fn exchange(
     mut departed: Departed,
-    mut call: Call,
+    mut call: EngineCall,
     mut deadline: Deadline,
 ) -> Response<Answer> {
     let mut form = Form::first(&departed, &call.body);
@@ -61,7 +61,7 @@ pub(crate) async fn exchange(
 /// gets it.
 async fn send(
     departed: &mut Departed,
-    call: &mut Call,
+    call: &mut EngineCall,
     form: &Form,
     deadline: &mut Deadline,
 ) -> Result<Reply, Failure> {

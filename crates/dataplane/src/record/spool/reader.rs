@@ -37,9 +37,16 @@ pub struct Batch {
 
 #[derive(Debug)]
 enum Event {
-    /// An intent began; its row is kept for boots that are over.
-    Began(Uuid, SegmentId, Option<Box<UsageRow>>),
+    Began(Uuid, Intent),
     Ended(Uuid),
+}
+
+/// An intent without a final so far.
+#[derive(Debug)]
+struct Intent {
+    segment: SegmentId,
+    /// Kept for boots that are over.
+    row: Option<Box<UsageRow>>,
 }
 
 /// Tails the spool for the shipper. All calls block on file I/O: use `spawn_blocking`.
@@ -50,8 +57,7 @@ pub struct Reader {
     stored: HashMap<SegmentId, u64>,
     /// How far this one has read and committed.
     cursors: BTreeMap<SegmentId, u64>,
-    /// Intents without a final so far.
-    open: HashMap<Uuid, (SegmentId, Option<Box<UsageRow>>)>,
+    open: HashMap<Uuid, Intent>,
     torn: u64,
     backlog_bytes: u64,
 }
@@ -72,6 +78,86 @@ impl Listing {
     fn is_over(&self, id: SegmentId) -> bool {
         self.live != Some(id.boot)
     }
+}
+
+/// A segment that is being read.
+struct Segment<'a> {
+    id: SegmentId,
+    listing: &'a Listing,
+    /// How far its rows were stored by readers before this one.
+    stored: u64,
+}
+
+/// A part of a segment.
+struct Chunk<'a> {
+    bytes: &'a [u8],
+    /// Where it begins in its file.
+    base: u64,
+    /// Nothing follows it in the file.
+    at_end: bool,
+}
+
+impl Segment<'_> {
+    /// Adds the records of a chunk to the batch, until that has `max` rows. Returns how many bytes of the chunk are done
+    /// with.
+    fn read(&self, chunk: &Chunk<'_>, max: usize, batch: &mut Batch) -> usize {
+        let bytes = chunk.bytes;
+        let mut at = 0;
+        if chunk.base == 0 {
+            if bytes.starts_with(MAGIC) {
+                at = MAGIC.len();
+            } else if !self.is_closed() && MAGIC.starts_with(bytes) {
+                return 0;
+            } else {
+                // The segment is of another version, or was never begun: nothing in it can be read.
+                batch.torn += u64::from(!MAGIC.starts_with(bytes));
+                return bytes.len();
+            }
+        }
+        while at < bytes.len() && batch.rows.len() < max {
+            match codec::parse(&bytes[at..]) {
+                Parsed::Record { kind, row, len } => {
+                    at += len;
+                    self.note(kind, row, chunk.base + at as u64, batch);
+                }
+                // The rest of the record comes with the next chunk.
+                Parsed::Short if !chunk.at_end => break,
+                // The record is being written, or a failed write is about to be taken back.
+                Parsed::Short | Parsed::Damaged if !self.is_closed() => break,
+                Parsed::Short | Parsed::Damaged => {
+                    batch.torn += 1;
+                    at = next_record(bytes, at + 1);
+                }
+            }
+        }
+        at
+    }
+
+    /// Adds a record, which ends at `end` in the file.
+    fn note(&self, kind: RecordKind, row: Box<UsageRow>, end: u64, batch: &mut Batch) {
+        match kind {
+            RecordKind::Intent => {
+                let kept = self.listing.is_over(self.id).then(|| row.clone());
+                batch.events.push(Event::Began(row.id, Intent { segment: self.id, row: kept }));
+            }
+            RecordKind::Final => {
+                batch.events.push(Event::Ended(row.id));
+                if end > self.stored {
+                    batch.rows.push(*row);
+                }
+            }
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.listing.is_closed(self.id)
+    }
+}
+
+/// Returns where the next record begins that can be read, from `from` on; the end of `bytes` if there is none.
+fn next_record(bytes: &[u8], from: usize) -> usize {
+    let is_record = |at: &usize| matches!(codec::parse(&bytes[*at..]), Parsed::Record { .. });
+    (from..bytes.len()).find(is_record).unwrap_or(bytes.len())
 }
 
 impl Reader {
@@ -140,7 +226,7 @@ impl Reader {
         self.torn += batch.torn;
         for event in batch.events {
             match event {
-                Event::Began(id, segment, row) => drop(self.open.insert(id, (segment, row))),
+                Event::Began(id, intent) => drop(self.open.insert(id, intent)),
                 Event::Ended(id) => drop(self.open.remove(&id)),
             }
         }
@@ -177,13 +263,15 @@ impl Reader {
             Err(error) => return Err(error),
         };
         let len = file.metadata()?.len();
-        let mut chunk = Vec::new();
+        let segment = Segment { id, listing, stored: self.stored.get(&id).copied().unwrap_or(0) };
+        let mut bytes = Vec::new();
         while cursor < len && batch.rows.len() < max {
-            chunk.clear();
+            bytes.clear();
             file.seek(SeekFrom::Start(cursor))?;
-            (&mut file).take(CHUNK).read_to_end(&mut chunk)?;
-            let at_end = cursor + chunk.len() as u64 >= len;
-            let used = self.read_chunk(id, listing, &chunk, cursor, at_end, max, batch);
+            (&mut file).take(CHUNK).read_to_end(&mut bytes)?;
+            let at_end = cursor + bytes.len() as u64 >= len;
+            let chunk = Chunk { bytes: &bytes, base: cursor, at_end };
+            let used = segment.read(&chunk, max, batch);
             cursor += used as u64;
             if used == 0 {
                 break;
@@ -195,72 +283,14 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns how many bytes of the chunk, which begins at `base` in its file, are done with.
-    #[expect(clippy::too_many_arguments, reason = "one loop body of `read_segment`, apart for its length")]
-    fn read_chunk(
-        &self,
-        id: SegmentId,
-        listing: &Listing,
-        chunk: &[u8],
-        base: u64,
-        at_end: bool,
-        max: usize,
-        batch: &mut Batch,
-    ) -> usize {
-        let stored = self.stored.get(&id).copied().unwrap_or(0);
-        let mut at = 0;
-        if base == 0 {
-            if chunk.starts_with(MAGIC) {
-                at = MAGIC.len();
-            } else if !listing.is_closed(id) && MAGIC.starts_with(chunk) {
-                return 0;
-            } else {
-                // The segment is of another version, or was never begun: nothing in it can be read.
-                batch.torn += u64::from(!MAGIC.starts_with(chunk));
-                return chunk.len();
-            }
-        }
-        while at < chunk.len() && batch.rows.len() < max {
-            match codec::parse(&chunk[at..]) {
-                Parsed::Record { kind, row, len } => {
-                    at += len;
-                    match kind {
-                        RecordKind::Intent => {
-                            let kept = listing.is_over(id).then(|| row.clone());
-                            batch.events.push(Event::Began(row.id, id, kept));
-                        }
-                        RecordKind::Final => {
-                            batch.events.push(Event::Ended(row.id));
-                            if base + at as u64 > stored {
-                                batch.rows.push(*row);
-                            }
-                        }
-                    }
-                }
-                // The rest of the record comes with the next chunk.
-                Parsed::Short if !at_end => break,
-                // The record is being written, or a failed write is about to be taken back.
-                Parsed::Short | Parsed::Damaged if !listing.is_closed(id) => break,
-                Parsed::Short | Parsed::Damaged => {
-                    batch.torn += 1;
-                    let next = (at + 1..chunk.len())
-                        .find(|it| matches!(codec::parse(&chunk[*it..]), Parsed::Record { .. }));
-                    at = next.unwrap_or(chunk.len());
-                }
-            }
-        }
-        at
-    }
-
     /// Makes intents be read again whose boot ended while this reader watched it: they were read without their rows.
     fn reread_ended(&mut self, listing: &Listing) {
-        let stale =
-            |(segment, row): &(SegmentId, Option<Box<UsageRow>>)| row.is_none() && listing.is_over(*segment);
-        let boots: HashSet<Uuid> = self.open.values().filter(|it| stale(it)).map(|(it, _)| it.boot).collect();
+        let stale = |it: &&Intent| it.row.is_none() && listing.is_over(it.segment);
+        let boots: HashSet<Uuid> = self.open.values().filter(stale).map(|it| it.segment.boot).collect();
         if boots.is_empty() {
             return;
         }
-        self.open.retain(|_, (segment, _)| !boots.contains(&segment.boot));
+        self.open.retain(|_, it| !boots.contains(&it.segment.boot));
         for (id, cursor) in self.cursors.extract_if(.., |id, _| boots.contains(&id.boot)) {
             let stored = self.stored.entry(id).or_default();
             *stored = cursor.max(*stored);
@@ -269,15 +299,15 @@ impl Reader {
 
     /// Adds the rows of requests that were interrupted because their boot is over. Called when all segments are read.
     fn interrupted(&self, listing: &Listing, max: usize, batch: &mut Batch) {
-        for (id, (segment, row)) in &self.open {
-            if !listing.is_over(*segment) {
+        for (id, intent) in &self.open {
+            if !listing.is_over(intent.segment) {
                 continue;
             }
             if batch.rows.len() >= max {
                 batch.more = true;
                 return;
             }
-            if let Some(row) = row {
+            if let Some(row) = &intent.row {
                 batch.rows.push((**row).clone());
                 batch.events.push(Event::Ended(*id));
             }
@@ -294,7 +324,7 @@ impl Reader {
 
     /// Counts the bytes that are left, deletes segments that are done with and forgets those that are gone.
     fn clean(&mut self, listing: &Listing) -> io::Result<()> {
-        let needed: HashSet<SegmentId> = self.open.values().map(|(segment, _)| *segment).collect();
+        let needed: HashSet<SegmentId> = self.open.values().map(|it| it.segment).collect();
         let present: HashSet<SegmentId> = listing.segments.iter().copied().collect();
         self.count(listing);
         for id in &listing.segments {

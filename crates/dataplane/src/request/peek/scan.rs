@@ -31,7 +31,7 @@ pub(super) struct Value {
 
 /// The context of a value, which decides whether engines fetch what it contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Context {
+enum ValueContext {
     /// No engine fetches what stands here.
     Inert,
     /// May hold parts of messages.
@@ -46,7 +46,7 @@ enum Context {
     Tensor,
 }
 
-impl Context {
+impl ValueContext {
     /// Returns the context of the value under `key`.
     fn below(self, key: &str) -> Self {
         match self {
@@ -76,13 +76,20 @@ impl Context {
     }
 }
 
+/// A string that an engine may take for an address to fetch.
+pub(super) struct MaybeAddress {
+    /// Its place, quotes included.
+    pub span: Range<usize>,
+    /// Only an address may stand there; otherwise it counts if it looks like one.
+    pub is_named: bool,
+}
+
 pub(super) struct Scanner<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
-    /// Addresses that an engine may fetch (`true`), and texts that count if they look like addresses (`false`); with
-    /// their quotes.
-    pub media: Vec<(Range<usize>, bool)>,
+    /// What an engine may fetch.
+    pub media: Vec<MaybeAddress>,
     /// There is something that an engine would load as a tensor.
     pub tensors: bool,
 }
@@ -122,7 +129,7 @@ impl<'a> Scanner<'a> {
         let key = string(&self.text[start..self.at]).ok_or_else(|| bad_json("a key has a bad escape"))?;
         self.space();
         self.expect(b':', "a colon is missing")?;
-        let value = self.value(depth, Context::outermost(&key))?;
+        let value = self.value(depth, ValueContext::outermost(&key))?;
         Ok(Some((key, value)))
     }
 
@@ -133,18 +140,19 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads a value; `depth` is that of the container around it.
-    fn value(&mut self, depth: u32, context: Context) -> Step<Value> {
+    fn value(&mut self, depth: u32, context: ValueContext) -> Step<Value> {
         self.space();
         let start = self.at;
         // `null` is not a tensor: it refers to what the engine has seen before.
-        self.tensors |= context == Context::Tensor && self.peek() != Some(b'n');
+        self.tensors |= context == ValueContext::Tensor && self.peek() != Some(b'n');
         let (mut n_elements, mut has_numbers) = (0, false);
         let kind = match self.peek() {
             Some(b'"') => {
                 self.at += 1;
                 self.string_rest()?;
-                if matches!(context, Context::Media | Context::Address) {
-                    self.media.push((start..self.at, context == Context::Media));
+                if matches!(context, ValueContext::Media | ValueContext::Address) {
+                    let is_named = context == ValueContext::Media;
+                    self.media.push(MaybeAddress { span: start..self.at, is_named });
                 }
                 JsonKind::String
             }
@@ -169,7 +177,7 @@ impl<'a> Scanner<'a> {
         Ok(Value { kind, span: start..self.at, n_elements, has_numbers })
     }
 
-    fn object(&mut self, depth: u32, context: Context) -> Step<()> {
+    fn object(&mut self, depth: u32, context: ValueContext) -> Step<()> {
         self.at += 1;
         self.space();
         if self.peek() == Some(b'}') {
@@ -182,9 +190,11 @@ impl<'a> Scanner<'a> {
             self.expect(b'"', "a key is missing")?;
             self.string_rest()?;
             let below = match context {
-                Context::Inert => Context::Inert,
+                ValueContext::Inert => ValueContext::Inert,
                 // Engines know no key with a lone surrogate.
-                _ => string(&self.text[start..self.at]).map_or(Context::Inert, |key| context.below(&key)),
+                _ => {
+                    string(&self.text[start..self.at]).map_or(ValueContext::Inert, |key| context.below(&key))
+                }
             };
             self.space();
             self.expect(b':', "a colon is missing")?;
@@ -199,7 +209,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Returns how many elements it has, and whether one of them is a number.
-    fn array(&mut self, depth: u32, context: Context) -> Step<(u32, bool)> {
+    fn array(&mut self, depth: u32, context: ValueContext) -> Step<(u32, bool)> {
         self.at += 1;
         self.space();
         if self.peek() == Some(b']') {
