@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gantry_dataplane::limits::Holder;
+use gantry_dataplane::limits::Subject;
 use gantry_domain::{KeyId, OrgId, UserId, limit::period::Period, usage::UsageRow};
 use gantry_store::StoreResult;
 use tokio_util::sync::CancellationToken;
@@ -57,7 +57,7 @@ pub async fn correct(control: &Control) -> StoreResult<()> {
     let [day, month] = [Period::Day, Period::Month].map(|it| it.start(now)..it.end(now));
     let rows = tx.tokens_spent(month, day).await?;
     drop(tx);
-    let mut sums: HashMap<Holder, (u64, u64)> = HashMap::new();
+    let mut sums: HashMap<Subject, (u64, u64)> = HashMap::new();
     for row in rows {
         for holder in holders(row.key_id, row.user_id, row.org_id) {
             let sum = sums.entry(holder).or_default();
@@ -67,15 +67,15 @@ pub async fn correct(control: &Control) -> StoreResult<()> {
     }
     let now = control.clock.now();
     for (account, marks) in marked {
-        let (day, month) = sums.get(&account.holder).copied().unwrap_or_default();
+        let (day, month) = sums.get(&account.subject).copied().unwrap_or_default();
         account.state.spendings.correct(&marks, day, month, now);
     }
     Ok(())
 }
 
 /// Returns the holders whose budgets a request counts against.
-fn holders(key: Option<KeyId>, user: Option<UserId>, org: Option<OrgId>) -> impl Iterator<Item = Holder> {
-    [key.map(Holder::Key), user.map(Holder::User), org.map(Holder::Org)].into_iter().flatten()
+fn holders(key: Option<KeyId>, user: Option<UserId>, org: Option<OrgId>) -> impl Iterator<Item = Subject> {
+    [key.map(Subject::Key), user.map(Subject::User), org.map(Subject::Org)].into_iter().flatten()
 }
 
 /// Notes that rows, `n_new` of them for the first time, have reached the database, and so will be in its next sum.

@@ -5,7 +5,7 @@ use std::{io, net::Ipv4Addr, time::Duration};
 
 use bytes::Bytes;
 use gantry_connect::{ConnectError, HttpConnection, HttpError, Stream};
-use gantry_dataplane::{Upstream, is_own_lack, listener};
+use gantry_dataplane::{Upstream, is_local_exhaustion, port_owner};
 use gantry_domain::listeners::Listeners;
 use http::{HeaderValue, Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
@@ -43,7 +43,7 @@ impl Local<'_> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.map_err(no_connection)?;
         if let Some(allowed) = allowed {
             let own = stream.local_addr().map_err(no_connection)?;
-            listener::check(port, own, allowed).map_err(|error| NoAnswer::Closed(error.to_string()))?;
+            port_owner::check(port, own, allowed).map_err(|error| NoAnswer::Closed(error.to_string()))?;
         }
         let host = HeaderValue::try_from(format!("{}:{port}", Ipv4Addr::LOCALHOST));
         let host = host.unwrap_or(HeaderValue::from_static("localhost"));
@@ -135,7 +135,7 @@ impl Connection {
 }
 
 fn no_connection(error: io::Error) -> NoAnswer {
-    if is_own_lack(&error) {
+    if is_local_exhaustion(&error) {
         return NoAnswer::NotAsked(error);
     }
     NoAnswer::Closed(match error.kind() {

@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         models: None,
         ip_allowlist: IpList::default(),
         expires_at: None,
-        guard: None,
+        charges: None,
         state: Arc::new(KeyState::new(KeyId(1))),
     };
     let route = Route {

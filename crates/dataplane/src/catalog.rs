@@ -29,13 +29,14 @@ use http::{HeaderValue, Uri};
 use hyper_util::rt::TokioIo;
 
 use crate::{
-    breaker::{self, Breaker},
-    defaults::RequestDefaults,
-    limits::{Account, AccountState, Guard, Holder, KeyState},
-    listener,
-    progress::Progress,
-    refused::Refusals,
-    stats::ModelStats,
+    limits::{Account, AccountState, Charges, KeyState, Subject, refusals::RefusalQuota},
+    record::stats::ModelStats,
+    request::defaults::RequestDefaults,
+    upstream::{
+        breaker::{self, Breaker},
+        port_owner,
+        progress::Progress,
+    },
 };
 
 /// Default of [`Upstream::with_stall_floor`].
@@ -50,10 +51,10 @@ pub struct Catalog {
     /// By SHA-256 of the session id.
     pub sessions: HashMap<[u8; 32], Arc<SessionEntry>>,
     /// The accounts of all holders that have limits.
-    pub accounts: HashMap<Holder, Arc<Account>>,
+    pub accounts: HashMap<Subject, Arc<Account>>,
     /// The account states of organisations, and of users who are signed in; they are carried over from snapshot to
     /// snapshot.
-    pub states: HashMap<Holder, Arc<AccountState>>,
+    pub states: HashMap<Subject, Arc<AccountState>>,
     /// By served name.
     pub routes: HashMap<String, Arc<Route>>,
 }
@@ -74,7 +75,7 @@ pub struct KeyEntry {
     pub ip_allowlist: IpList,
     pub expires_at: Option<Timestamp>,
     /// Its own limits, and those of its user and its organisation.
-    pub guard: Option<Arc<Guard>>,
+    pub charges: Option<Arc<Charges>>,
     /// Carried over from the snapshot before for the same key id.
     pub state: Arc<KeyState>,
 }
@@ -91,7 +92,7 @@ impl KeyEntry {
             models: None,
             ip_allowlist: IpList::default(),
             expires_at: None,
-            guard: self.guard.clone(),
+            charges: self.charges.clone(),
             state: Arc::clone(&self.state),
         }
     }
@@ -116,9 +117,9 @@ pub struct SessionEntry {
     /// Served names that the user may call; `None` is all.
     pub models: Option<Box<[String]>>,
     /// The limits of the user and of the organisation.
-    pub guard: Option<Arc<Guard>>,
+    pub charges: Option<Arc<Charges>>,
     /// The account of the user, for all their sessions together.
-    pub refusals: Arc<Refusals>,
+    pub refusals: Arc<RefusalQuota>,
     /// It was ended: set by [`crate::Shared::publish`], and carried over from the snapshot before for the same session.
     pub ended: Arc<AtomicBool>,
 }
@@ -157,7 +158,7 @@ pub struct Route {
     pub max_model_len: Option<i64>,
     /// Parameters for requests that do not carry them.
     pub request_defaults: Option<Arc<RequestDefaults>>,
-    /// Counters of its requests, see [`crate::stats::Stats::of`].
+    /// Counters of its requests, see [`crate::record::stats::Stats::of`].
     pub stats: Arc<ModelStats>,
 }
 
@@ -165,6 +166,16 @@ impl Route {
     /// Returns the engines' name for the model.
     pub fn name_there(&self) -> &str {
         self.upstream_model.as_deref().unwrap_or(&self.served_name)
+    }
+
+    /// Returns whether requests wait for the model of this route, and of `next`, until the same time.
+    pub(crate) fn is_returning_like(&self, next: &Self) -> bool {
+        match (&self.target, &next.target) {
+            (RouteTarget::Returning { until }, RouteTarget::Returning { until: next_until }) => {
+                until == next_until && self.task == next.task
+            }
+            _ => false,
+        }
     }
 }
 
@@ -212,7 +223,7 @@ pub enum UpstreamHealth {
     Failing {
         /// The trial runs.
         half_open: bool,
-        /// Only few callers are kept away, see [`crate::breaker`].
+        /// Only few callers are kept away, see [`crate::upstream::breaker`].
         for_some: bool,
     },
 }
@@ -381,7 +392,7 @@ impl Upstream {
         // Before a byte is sent: the engine may have ended, and another program may have taken its port.
         if let Some((port, allowed)) = &self.guard {
             let own = stream.inner().tcp().local_addr().map_err(ConnectError::Io)?;
-            listener::check(*port, own, allowed).map_err(ConnectError::Io)?;
+            port_owner::check(*port, own, allowed).map_err(ConnectError::Io)?;
         }
         Ok(stream)
     }

@@ -14,7 +14,7 @@ use gantry_domain::{net::IpList, web::Web};
 use http::HeaderValue;
 use http_body_util::combinators::UnsyncBoxBody;
 
-use crate::{access::AccessLog, spans::Spans};
+use crate::record::{access::AccessLog, spans::Spans};
 
 /// Any error of a body.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

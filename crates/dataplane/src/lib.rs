@@ -1,65 +1,36 @@
 //! The data plane: what clients reach at `/v1`, on threads of its own that share nothing but an immutable catalog.
 //!
-//! Life of a request: [`auth`] proves the caller, [`body`] and [`peek`] read what decides routing, [`limits`] admits
-//! it, [`forward`] brings it to the engine, [`tap`] lets the answer pass and reads its token counts, [`meter`] writes
-//! its one row to the [`spool`]. Nothing here opens a database or talks to a container runtime, and no lock is held
-//! across an `await`: inference goes on while both are away.
+//! - `connection/`: client connections, up to where hyper gives a request
+//! - `request/`: who sends it, what its body asks for, which route it takes, and the memory and time that it gets
+//! - [`limits`]: whether its caller's limits let it in
+//! - `upstream/`: the engine that gets it, the connection there, breaker and stalls, the fallback for chats
+//! - `response/`: the answer that passes, or the gateway's own
+//! - `record/`: its one usage row and the spool, its log line, its span, and counters
+//!
+//! What all of them share is beside them. Nothing here opens a database or talks to a container runtime, and no lock is
+//! held across an `await`: inference goes on while both are away.
 
-pub mod access;
-mod answer;
-mod asked;
-mod auth;
-pub mod bodies;
-mod body;
-pub mod breaker;
+mod caller_id;
 pub mod catalog;
-mod choices;
-mod choose;
 mod config;
-mod conn;
-mod crowd;
-mod deadline;
-mod defaults;
-mod elements;
-mod engine_error;
-mod fallback;
-mod forward;
-mod inference;
+mod connection;
 pub mod limits;
-mod linger;
-pub mod listener;
-mod malformed;
-mod meter;
-mod models;
-mod outline;
-mod pace;
-pub mod patch;
-pub mod peek;
 mod plane;
-mod pool;
-pub mod progress;
-mod refusal;
-mod refused;
-mod returning;
-mod service;
+mod random;
+mod record;
+mod request;
+mod response;
 mod shared;
-pub mod spans;
-pub mod spool;
-mod sse;
-pub mod stats;
-mod strings;
-mod tap;
-mod tokens;
-mod trace;
-pub mod who;
-mod worker;
+mod thread_state;
+mod upstream;
 
 pub use catalog::{Catalog, KeyEntry, Route, RouteTarget, SessionEntry, Upstream, UpstreamHealth};
 pub use config::{BoxError, Config, Media, Other, OtherBody, Peer, SessionCheck};
-pub use defaults::RequestDefaults;
-pub use fallback::as_completion;
-pub use forward::is_own_lack;
 pub use plane::DataPlane;
-pub use service::Leaving;
+pub use record::{
+    access, spans, spool,
+    stats::{self, Histogram, ModelStats},
+};
+pub use request::{defaults::RequestDefaults, dispatch::Leaving, patch, peek};
 pub use shared::{Counters, Retry, Shared};
-pub use stats::{Histogram, ModelStats};
+pub use upstream::{breaker, fallback::as_completion, forward::is_local_exhaustion, port_owner, progress};

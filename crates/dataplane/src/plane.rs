@@ -15,8 +15,11 @@ use tokio::{
 };
 
 use crate::{
-    Config, Other, Shared, spool,
-    worker::{self, Phase, Worker},
+    config::{Config, Other},
+    connection::accept,
+    record::spool,
+    shared::Shared,
+    thread_state::{ShutdownPhase, ThreadState},
 };
 
 /// Connections that the kernel completes ahead of `accept`.
@@ -25,7 +28,7 @@ const BACKLOG: i32 = 4096;
 /// The running data plane. Dropping it cuts everything off at once; see [`DataPlane::drain`].
 pub struct DataPlane {
     addr: SocketAddr,
-    phase: watch::Sender<Phase>,
+    phase: watch::Sender<ShutdownPhase>,
     leave_grace: Duration,
     _lock: spool::Lock,
 }
@@ -53,7 +56,7 @@ impl DataPlane {
         let listeners = listeners(&mut config)?;
         let first = listeners.first().ok_or(io::ErrorKind::InvalidInput)?;
         let addr = first.local_addr()?;
-        let (phase, phases) = watch::channel(Phase::Run);
+        let (phase, phases) = watch::channel(ShutdownPhase::Run);
         let config = Arc::new(config);
         let all_closed = Arc::new(tokio::sync::Barrier::new(listeners.len()));
         for (listener, n) in listeners.into_iter().zip(0..) {
@@ -84,11 +87,11 @@ impl DataPlane {
     /// cut, see [`DataPlane::cut`]. Returns whether nothing had to be cut. The spool is complete when it returns. Needs
     /// a tokio runtime with time. May be dropped, to cut at once.
     pub async fn drain(&self, timeout: Duration) -> bool {
-        self.phase.send_replace(Phase::Leave);
+        self.phase.send_replace(ShutdownPhase::Leave);
         if !self.leave_grace.is_zero() {
             tokio::time::sleep(self.leave_grace).await;
         }
-        self.phase.send_replace(Phase::Drain);
+        self.phase.send_replace(ShutdownPhase::Drain);
         // Each thread holds a receiver until its last row is written.
         if tokio::time::timeout(timeout, self.phase.closed()).await.is_ok() {
             return true;
@@ -100,14 +103,14 @@ impl DataPlane {
     /// Ends all requests now: streams get a final error event, others 503 `shutting_down`. The spool is complete when
     /// it returns.
     pub async fn cut(&self) {
-        self.phase.send_replace(Phase::Cut);
+        self.phase.send_replace(ShutdownPhase::Cut);
         self.phase.closed().await;
     }
 }
 
 impl Drop for DataPlane {
     fn drop(&mut self) {
-        self.phase.send_replace(Phase::Cut);
+        self.phase.send_replace(ShutdownPhase::Cut);
     }
 }
 
@@ -120,7 +123,7 @@ struct Thread {
     config: Arc<Config>,
     shared: Arc<Shared>,
     other: Other,
-    phase: watch::Receiver<Phase>,
+    phase: watch::Receiver<ShutdownPhase>,
 }
 
 impl Thread {
@@ -146,12 +149,14 @@ impl Thread {
                 return;
             }
         };
-        let limits =
-            spool::Limits { bytes: self.config.spool_segment_bytes, age: self.config.spool_segment_age };
+        let limits = spool::SegmentLimits {
+            bytes: self.config.spool_segment_bytes,
+            age: self.config.spool_segment_age,
+        };
         let writer = spool::Writer::new(self.config.spool_dir.clone(), self.boot, self.n, limits);
-        let worker = Rc::new(Worker::new(self.config, self.shared, self.other, writer));
+        let thread = Rc::new(ThreadState::new(self.config, self.shared, self.other, writer));
         let _ = tell.send(Ok(()));
-        worker::run(runtime, &worker, listener, self.inherited, &self.all_closed, self.phase);
+        accept::run(runtime, &thread, listener, self.inherited, &self.all_closed, self.phase);
     }
 }
 

@@ -10,13 +10,11 @@ use gantry_domain::{Clock, usage::Outcome};
 use tokio::sync::{Notify, watch};
 
 use crate::{
-    Catalog,
-    bodies::Bodies,
-    crowd::Crowd,
-    limits::Limiter,
-    refused::Refusals,
-    returning::Waiting,
-    stats::{Fine, Stats},
+    catalog::Catalog,
+    connection::counts::ConnectionCounts,
+    limits::{Limiter, refusals::RefusalQuota},
+    record::stats::{Fine, Stats},
+    request::{body_memory::BodyMemory, wait_queue::WaitQueue},
 };
 
 /// Shared by all data-plane threads and the control plane; everything in it is read and written without waiting.
@@ -29,18 +27,17 @@ pub struct Shared {
     /// Counters by model; routes hold theirs.
     pub stats: Stats,
     pub limiter: Limiter,
-    pub bodies: Bodies,
+    pub body_memory: BodyMemory,
     /// Notified when new rows lie in the spool: at once after 256 of them, else within half a second.
     pub usage_written: Notify,
     /// Requests that wait for a model that is being applied.
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: WaitQueue,
     /// Client connections.
-    pub(crate) crowd: Crowd,
+    pub(crate) connections: ConnectionCounts,
     /// The refusals of callers who can't be told apart, see [`crate::Config::allow_all_keys`].
-    pub(crate) refusals: Arc<Refusals>,
+    pub(crate) refusals: Arc<RefusalQuota>,
     /// The disk of the spool is almost full: what is left is for requests that are served.
     pub(crate) disk_low: AtomicBool,
-    changed: watch::Sender<()>,
     /// Notified when callers of the previous catalog may ask for nothing more.
     ended: watch::Sender<()>,
 }
@@ -53,13 +50,12 @@ impl Shared {
             counters: Counters::default(),
             stats: Stats::default(),
             limiter: Limiter::default(),
-            bodies: Bodies::default(),
+            body_memory: BodyMemory::default(),
             usage_written: Notify::new(),
-            waiting: Waiting::default(),
-            crowd: Crowd::default(),
+            waiting: WaitQueue::default(),
+            connections: ConnectionCounts::default(),
             refusals: Arc::default(),
             disk_low: AtomicBool::new(false),
-            changed: watch::Sender::new(()),
             ended: watch::Sender::new(()),
         }
     }
@@ -70,8 +66,8 @@ impl Shared {
         Self { limiter, ..self }
     }
 
-    /// Puts a new catalog into force, wakes the requests that wait for a model so that they look at it, and ends the
-    /// streams of keys and sessions that are not in it any more. Streams of those that have expired may finish, as they
+    /// Puts a new catalog into force, calls the requests that wait for a model about which it says something new, and ends
+    /// the streams of keys and sessions that are not in it any more. Streams of those that have expired may finish, as they
     /// began in time.
     pub fn publish(&self, catalog: Catalog) {
         let next = Arc::new(catalog);
@@ -92,17 +88,17 @@ impl Shared {
         if any {
             self.ended.send_replace(());
         }
-        self.changed.send_replace(());
+        // For those that wait still, nothing is new.
+        let waits_on = |name: &str| {
+            let (before, next) = (before.routes.get(name), next.routes.get(name));
+            before.zip(next).is_some_and(|(before, next)| before.is_returning_like(next))
+        };
+        self.waiting.free(|name| if waits_on(name) { 0 } else { usize::MAX });
     }
 
     /// Returns a receiver that is notified when streams have to check whether their callers were ended.
     pub(crate) fn endings(&self) -> watch::Receiver<()> {
         self.ended.subscribe()
-    }
-
-    /// Returns a receiver that is notified of each [`Shared::publish`] from now on.
-    pub(crate) fn changes(&self) -> watch::Receiver<()> {
-        self.changed.subscribe()
     }
 
     /// Returns how many requests wait for a model to come back, see [`crate::RouteTarget::Returning`].

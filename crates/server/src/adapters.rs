@@ -23,7 +23,10 @@ use gantry_admin_api::{
     app::{self, HubRepository, Image, LimitHolder, Live, LiveRoute, MachineView, Preview},
 };
 use gantry_control::{Control, live::Drift};
-use gantry_dataplane::{Other, limits::Holder};
+use gantry_dataplane::{
+    Other,
+    limits::{Moment, Subject},
+};
 use gantry_domain::{
     ApiError, ErrorCode, LogWindow, ModelId,
     engine_metrics::EngineMetrics,
@@ -101,7 +104,7 @@ impl Allowances for Adapter {
 
     fn standing(&self, holder: LimitHolder) -> Standing {
         let shared = &self.control.shared;
-        let now = (Instant::now(), self.control.clock.now());
+        let now = Moment::new(Instant::now(), self.control.clock.now());
         let catalog = shared.catalog.load();
         catalog
             .accounts
@@ -110,11 +113,11 @@ impl Allowances for Adapter {
     }
 }
 
-fn of(holder: LimitHolder) -> Holder {
+fn of(holder: LimitHolder) -> Subject {
     match holder {
-        LimitHolder::Key(id) => Holder::Key(id),
-        LimitHolder::User(id) => Holder::User(id),
-        LimitHolder::Org(id) => Holder::Org(id),
+        LimitHolder::Key(id) => Subject::Key(id),
+        LimitHolder::User(id) => Subject::User(id),
+        LimitHolder::Org(id) => Subject::Org(id),
     }
 }
 

@@ -23,7 +23,7 @@ use axum::{
 use gantry_control::{Control, machine::host};
 use gantry_dataplane::{
     Histogram, ModelStats, Retry, RouteTarget,
-    limits::{Kind, Limiter},
+    limits::{LimitKind, Limiter},
     stats::{CLASSES, MAX_MODELS, OTHER},
 };
 use gantry_domain::{
@@ -378,7 +378,7 @@ impl Page {
         }
         self.one(metrics::UNREADABLE, Some(control.publisher.unreadable() as u64));
         self.one(metrics::LISTS_UNREADABLE, Some(gantry_store::left_out() as u64));
-        self.one(metrics::BODY_BYTES, Some(control.shared.bodies.used() as u64));
+        self.one(metrics::BODY_BYTES, Some(control.shared.body_memory.used() as u64));
         self.head(metrics::TRACE_SPANS);
         let otlp::Counts { exported, rejected, dropped } = &source.spans;
         for (result, n) in [("exported", exported), ("rejected", rejected), ("dropped", dropped)] {
@@ -391,13 +391,13 @@ impl Page {
         let counters = &limiter.counters;
         self.head(metrics::LIMIT_DECISIONS);
         for (result, counts) in [("allowed", &counters.allowed), ("refused", &counters.refused)] {
-            for kind in Kind::ALL {
+            for kind in LimitKind::ALL {
                 let n = counts[kind as usize].load(Relaxed);
                 self.line(metrics::LIMIT_DECISIONS, "", &[kind.as_str(), result], None, n);
             }
         }
         self.head(metrics::LIMIT_SHADOW);
-        for kind in Kind::ALL {
+        for kind in LimitKind::ALL {
             let n = counters.shadow[kind as usize].load(Relaxed);
             self.line(metrics::LIMIT_SHADOW, "", &[kind.as_str()], None, n);
         }

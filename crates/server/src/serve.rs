@@ -30,7 +30,7 @@ use gantry_dataplane::{
     Catalog, DataPlane, Media, Shared,
     access::AccessLog,
     breaker,
-    limits::{Limiter, Link},
+    limits::{GatewayLink, Limiter},
     spool::Reader,
 };
 use gantry_domain::{Clock, ModelId, engine::Host, image::AllowedImages, limit::Limits, web::Web};
@@ -275,7 +275,7 @@ fn deliveries(control: &Arc<Control>, reader: Reader, exporter: Option<otlp::Exp
 /// set.
 fn limiter(settings: &Settings, storage: &Storage) -> anyhow::Result<(Limiter, Option<Share>)> {
     let Some(url) = &settings.redis_url else { return Ok((Limiter::default(), None)) };
-    let (link, changes) = Link::new();
+    let (link, changes) = GatewayLink::new();
     let patience = Duration::from_millis(settings.redis_timeout_ms.get().into());
     let share =
         Share::new(url.expose(), &storage.instance, patience, changes).context("REDIS_URL can't be used")?;

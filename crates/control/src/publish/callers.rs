@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Instant};
 
 use gantry_dataplane::{
     Catalog, KeyEntry, SessionEntry,
-    limits::{Account, AccountState, Guard, Holder, KeyState, nanos},
+    limits::{Account, AccountState, Charges, KeyState, Subject, nanos},
 };
 use gantry_domain::{
     OrgId, Timestamp, UserId,
@@ -38,27 +38,27 @@ pub(super) fn enter(
         known.unwrap_or_else(|| Arc::new(AccountState::new(holder)))
     };
     for (id, limits) in orgs {
-        let state = state_of(Holder::Org(id));
+        let state = state_of(Subject::Org(id));
         if let Some(account) = books.account(limits, LimitMode::Enforce, &state) {
-            next.accounts.insert(account.holder, account);
+            next.accounts.insert(account.subject, account);
         }
-        next.states.insert(state.holder(), state);
+        next.states.insert(state.subject(), state);
     }
     // A user's own limits bind the keys and the sessions together. The gateway's defaults bind each key for itself, and
     // the sessions of a user together. Both accounts share one state, and keys are not charged for what the defaults
     // add.
     let mut whole: HashMap<UserId, Arc<Account>> = HashMap::new();
     for (id, (limits, signed_in)) in users(&keys, &sessions) {
-        let state = state_of(Holder::User(id));
+        let state = state_of(Subject::User(id));
         let of_all = books.account(limits, LimitMode::Enforce, &state);
         let of_sessions = limits.or(control.config.default_limits);
         let of_sessions =
             if signed_in { books.account(of_sessions, LimitMode::Enforce, &state) } else { None };
         if let Some(account) = of_sessions.as_ref().or(of_all.as_ref()) {
-            next.accounts.insert(account.holder, Arc::clone(account));
+            next.accounts.insert(account.subject, Arc::clone(account));
         }
         whole.extend(of_all.map(|it| (id, it)));
-        next.states.insert(state.holder(), state);
+        next.states.insert(state.subject(), state);
     }
     for key in keys {
         let known = states.get(&key.id).map(|it| Arc::clone(it));
@@ -66,9 +66,9 @@ pub(super) fn enter(
         let limits = key.settings.limits.or(control.config.default_limits);
         let account = books.account(limits, key.settings.limit_mode, &state.account);
         let user = key.user_id.and_then(|it| whole.get(&it));
-        let guard = Guard::new([account.as_ref(), user, next.accounts.get(&Holder::Org(key.org_id))]);
-        next.accounts.extend(account.map(|it| (it.holder, it)));
-        next.keys.insert(key.token_hash, Arc::new(key_entry(key, guard, state)));
+        let charges = Charges::new([account.as_ref(), user, next.accounts.get(&Subject::Org(key.org_id))]);
+        next.accounts.extend(account.map(|it| (it.subject, it)));
+        next.keys.insert(key.token_hash, Arc::new(key_entry(key, charges, state)));
     }
     for (session, user) in sessions {
         let ended = before.sessions.get(&session.id_hash).map(|it| Arc::clone(&it.ended));
@@ -79,14 +79,14 @@ pub(super) fn enter(
             created_at: session.created_at,
             expires_at: session.expires_at,
             models: user.models.map(Vec::into_boxed_slice),
-            guard: Guard::new([
+            charges: Charges::new([
                 None,
-                next.accounts.get(&Holder::User(user.id)),
-                next.accounts.get(&Holder::Org(user.org_id)),
+                next.accounts.get(&Subject::User(user.id)),
+                next.accounts.get(&Subject::Org(user.org_id)),
             ]),
             refusals: next
                 .states
-                .get(&Holder::User(user.id))
+                .get(&Subject::User(user.id))
                 .map(|it| Arc::clone(&it.refusals))
                 .unwrap_or_default(),
         };
@@ -124,7 +124,7 @@ impl Books<'_> {
             LimitMode::Shadow => LimitMode::Shadow,
             LimitMode::Enforce => mode,
         };
-        Account::new(state.holder(), limits, mode, state)
+        Account::new(state.subject(), limits, mode, state)
     }
 }
 
@@ -140,7 +140,7 @@ fn users(keys: &[ApiKey], sessions: &[(Session, User)]) -> HashMap<UserId, (Limi
     users
 }
 
-fn key_entry(key: ApiKey, guard: Option<Arc<Guard>>, state: Arc<KeyState>) -> KeyEntry {
+fn key_entry(key: ApiKey, charges: Option<Arc<Charges>>, state: Arc<KeyState>) -> KeyEntry {
     let models = key.callable().map(Vec::into_boxed_slice);
     KeyEntry {
         id: key.id,
@@ -151,7 +151,7 @@ fn key_entry(key: ApiKey, guard: Option<Arc<Guard>>, state: Arc<KeyState>) -> Ke
         models,
         ip_allowlist: key.settings.ip_allowlist,
         expires_at: key.settings.expires_at,
-        guard,
+        charges,
         state,
     }
 }

@@ -14,7 +14,7 @@ use std::{
 use ::redis::RedisError;
 use gantry_dataplane::{
     Shared,
-    limits::{AccountState, Holder, nanos},
+    limits::{AccountState, Subject, nanos},
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -46,7 +46,7 @@ pub async fn look(url: &str) -> Result<(), (String, bool)> {
 pub struct Share {
     server: redis::Shared,
     changes: mpsc::Receiver<Arc<AccountState>>,
-    used: HashMap<Holder, (Arc<AccountState>, Instant)>,
+    used: HashMap<Subject, (Arc<AccountState>, Instant)>,
 }
 
 impl Share {
@@ -86,7 +86,7 @@ impl Share {
                 changed.push(state);
             }
             for state in &changed {
-                self.used.insert(state.holder(), (Arc::clone(state), Instant::now()));
+                self.used.insert(state.subject(), (Arc::clone(state), Instant::now()));
             }
             if all {
                 self.used.retain(|_, (state, at)| state.running() > 0 || at.elapsed() < IDLE);
@@ -114,7 +114,7 @@ impl Share {
         let batches = states.chunks(BATCH).chain(states.is_empty().then_some(&[][..]));
         for batch in batches {
             let now = nanos(Instant::now());
-            let reports: Vec<_> = batch.iter().map(|it| (it.holder().to_string(), it.report(now))).collect();
+            let reports: Vec<_> = batch.iter().map(|it| (it.subject().to_string(), it.report(now))).collect();
             match self.server.exchange(&reports).await {
                 Ok((gateways, views)) => {
                     let now = nanos(Instant::now());

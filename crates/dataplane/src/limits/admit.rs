@@ -14,7 +14,12 @@ use gantry_domain::{
 };
 
 use super::{
-    ACCOUNTS, Account, Guard, Holder, Kind, Limiter, Rate, nanos, spending::WARN_PCT, state::signed,
+    account::{ACCOUNTS, Account, Charges, LimitKind, Rate},
+    clock::{Moment, nanos},
+    limiter::Limiter,
+    spending::WARN_PCT,
+    state::signed,
+    subject::Subject,
 };
 
 /// Retry time if too many requests run; it is unknown when one of them ends.
@@ -29,15 +34,15 @@ pub(crate) struct Demand {
 }
 
 /// A limit that does not let a request through.
-struct Refused {
-    kind: Kind,
+struct LimitReached {
+    kind: LimitKind,
     period: Option<Period>,
     wait: Duration,
 }
 
 /// What a request took of one account.
 #[derive(Debug, Default, Clone, Copy)]
-struct Held {
+struct Taken {
     running: bool,
     stream: bool,
     request: bool,
@@ -48,9 +53,9 @@ struct Held {
 /// What a request took of its accounts. Dropping it frees its places among the running requests.
 #[derive(Debug)]
 pub struct Ticket {
-    guard: Arc<Guard>,
-    /// What it took of each account, in the guard's order.
-    held: [Held; ACCOUNTS],
+    charges: Arc<Charges>,
+    /// What it took of each account, in the order of the charges.
+    taken: [Taken; ACCOUNTS],
     /// Whether each account would have refused the request if it were not in shadow mode; no more is taken of it then.
     refused: [bool; ACCOUNTS],
     /// It is counted in tokens.
@@ -62,42 +67,38 @@ pub struct Ticket {
 ///
 /// # Errors
 /// 429 `rate_limit_exceeded`.
-pub(crate) fn enter(limiter: &Limiter, guard: &Arc<Guard>, now: Instant) -> Result<Ticket, ApiError> {
-    let held = [Held::default(); ACCOUNTS];
-    let mut ticket = Ticket { guard: Arc::clone(guard), held, refused: [false; ACCOUNTS], metered: false };
+pub(crate) fn enter(limiter: &Limiter, charges: &Arc<Charges>, now: Instant) -> Result<Ticket, ApiError> {
+    let taken = [Taken::default(); ACCOUNTS];
+    let mut ticket =
+        Ticket { charges: Arc::clone(charges), taken, refused: [false; ACCOUNTS], metered: false };
     let now = nanos(now);
-    ticket.each(limiter, now, |account, held| {
+    ticket.each(limiter, now, |account, taken| {
         // Accounts may share their state: what one has no limit for is not charged to the other.
         if account.limits.max_concurrency.is_none() {
             return Ok(());
         }
         let shares = limiter.shares_to_decide(account, now);
-        let others = if shares == 1 { account.state.others().0 } else { 0 };
-        held.running = place(&account.state.running, account.limits.max_concurrency, others, shares);
-        if !held.running {
-            return Err(busy(Kind::Concurrency));
+        let others = if shares == 1 { account.state.others_running() } else { 0 };
+        taken.running = place(&account.state.running, account.limits.max_concurrency, others, shares);
+        if !taken.running {
+            return Err(busy(LimitKind::Concurrency));
         }
-        limiter.allowed(Kind::Concurrency);
+        limiter.allowed(LimitKind::Concurrency);
         Ok(())
     })?;
     Ok(ticket)
 }
 
 impl Ticket {
-    /// Takes everything else, or returns the limit that refuses the request; then nothing is held any more. `begun` is
-    /// the start time that the request's row will be counted by.
+    /// Takes everything else, or returns the limit that refuses the request; then nothing is held any more. The request's
+    /// row will be counted by the time at which it `began`.
     ///
     /// # Errors
     /// 429 `rate_limit_exceeded` or `budget_exceeded`.
-    pub(crate) fn admit(
-        &mut self,
-        limiter: &Limiter,
-        demand: Demand,
-        (now, begun): (Instant, Timestamp),
-    ) -> Result<(), ApiError> {
-        let now = nanos(now);
+    pub(crate) fn admit(&mut self, limiter: &Limiter, demand: Demand, began: Moment) -> Result<(), ApiError> {
+        let now = began.nanos;
         self.metered = demand.tokens.is_some();
-        self.each(limiter, now, |account, held| {
+        self.each(limiter, now, |account, taken| {
             // Each request is counted once: if the account limits concurrency, `enter` has counted it already.
             let counted = account.limits.max_concurrency.is_some();
             let shares = if counted {
@@ -105,7 +106,7 @@ impl Ticket {
             } else {
                 limiter.shares_to_decide(account, now)
             };
-            take(limiter, account, demand, shares, (now, begun), held)
+            take(limiter, account, Attempt { demand, shares, began }, taken)
         })
     }
 
@@ -113,28 +114,28 @@ impl Ticket {
         &mut self,
         limiter: &Limiter,
         now: u64,
-        mut take: impl FnMut(&Account, &mut Held) -> Result<(), Refused>,
+        mut take: impl FnMut(&Account, &mut Taken) -> Result<(), LimitReached>,
     ) -> Result<(), ApiError> {
-        let accounts = &self.guard.0;
+        let accounts = &self.charges.0;
         for (at, account) in accounts.iter().enumerate() {
             if self.refused[at] {
                 continue;
             }
-            let Err(refused) = take(account, &mut self.held[at]) else { continue };
+            let Err(refused) = take(account, &mut self.taken[at]) else { continue };
             let counted =
                 if account.enforces() { &limiter.counters.refused } else { &limiter.counters.shadow };
             counted[refused.kind as usize].fetch_add(1, Relaxed);
             limiter.doubted(account, now);
             // This gives back what the request had taken before it was refused.
-            give_back(limiter, account, &mut self.held[at], now);
+            give_back(limiter, account, &mut self.taken[at], now);
             if account.enforces() {
-                for (account, held) in accounts.iter().zip(&mut self.held) {
-                    give_back(limiter, account, held, now);
+                for (account, taken) in accounts.iter().zip(&mut self.taken) {
+                    give_back(limiter, account, taken, now);
                 }
-                return Err(refused.error(account.holder));
+                return Err(refused.error(account.subject));
             }
             self.refused[at] = true;
-            tracing::debug!(target: "gantry::limits", holder = %account.holder, kind = refused.kind.as_str(),
+            tracing::debug!(target: "gantry::limits", subject = %account.subject, kind = refused.kind.as_str(),
                 "a limit in shadow mode would have refused a request");
         }
         for account in accounts {
@@ -144,18 +145,26 @@ impl Ticket {
     }
 }
 
-fn busy(kind: Kind) -> Refused {
-    Refused { kind, period: None, wait: BUSY }
+fn busy(kind: LimitKind) -> LimitReached {
+    LimitReached { kind, period: None, wait: BUSY }
+}
+
+/// What a request asks of one account.
+#[derive(Debug, Clone, Copy)]
+struct Attempt {
+    demand: Demand,
+    /// Into how many shares the limits are divided now.
+    shares: u64,
+    began: Moment,
 }
 
 fn take(
     limiter: &Limiter,
     account: &Account,
-    demand: Demand,
-    shares: u64,
-    (now, begun): (u64, Timestamp),
-    held: &mut Held,
-) -> Result<(), Refused> {
+    attempt: Attempt,
+    taken: &mut Taken,
+) -> Result<(), LimitReached> {
+    let Attempt { demand, shares, began: Moment { nanos: now, at: begun } } = attempt;
     let (state, limits, linked) = (&account.state, &account.limits, limiter.is_linked());
     if demand.tokens.is_some() {
         let mut has_budget = false;
@@ -163,35 +172,35 @@ fn take(
             has_budget = true;
             if state.spendings.spent(period, begun) >= limit {
                 let wait = period.end(begun).since(begun);
-                return Err(Refused { kind: Kind::Budget, period: Some(period), wait });
+                return Err(LimitReached { kind: LimitKind::Budget, period: Some(period), wait });
             }
         }
         if has_budget {
-            limiter.allowed(Kind::Budget);
+            limiter.allowed(LimitKind::Budget);
         }
     }
     if demand.stream && limits.max_streams.is_some() {
-        let others = if shares == 1 { state.others().1 } else { 0 };
-        held.stream = place(&state.streams, limits.max_streams, others, shares);
-        if !held.stream {
-            return Err(busy(Kind::Streams));
+        let others = if shares == 1 { state.others_streams() } else { 0 };
+        taken.stream = place(&state.streams, limits.max_streams, others, shares);
+        if !taken.stream {
+            return Err(busy(LimitKind::Streams));
         }
-        limiter.allowed(Kind::Streams);
+        limiter.allowed(LimitKind::Streams);
     }
-    let late = |kind, wait| Refused { kind, period: None, wait: Duration::from_nanos(wait) };
+    let late = |kind, wait| LimitReached { kind, period: None, wait: Duration::from_nanos(wait) };
     if let (Some(tpm), Some(tokens)) = (&account.tpm, demand.tokens) {
         // A request larger than the limit waits until the whole limit is free, and settles what it really used.
         let reserved = tokens.clamp(1, (tpm.per_minute / shares).max(1));
-        let taken = state.tokens.take(now, tpm.cost(reserved), shares, linked);
-        taken.map_err(|wait| late(Kind::Tokens, wait))?;
-        held.tokens = Some(reserved);
-        limiter.allowed(Kind::Tokens);
+        let spent = state.tokens.take(now, tpm.cost(reserved), shares, linked);
+        spent.map_err(|wait| late(LimitKind::Tokens, wait))?;
+        taken.tokens = Some(reserved);
+        limiter.allowed(LimitKind::Tokens);
     }
     if let Some(rpm) = &account.rpm {
-        let taken = state.requests.take(now, rpm.cost(1), shares, linked);
-        taken.map_err(|wait| late(Kind::Requests, wait))?;
-        held.request = true;
-        limiter.allowed(Kind::Requests);
+        let spent = state.requests.take(now, rpm.cost(1), shares, linked);
+        spent.map_err(|wait| late(LimitKind::Requests, wait))?;
+        taken.request = true;
+        limiter.allowed(LimitKind::Requests);
     }
     Ok(())
 }
@@ -209,10 +218,10 @@ fn place(own: &AtomicU32, max: Option<i64>, others: u32, shares: u64) -> bool {
 }
 
 /// Gives back what a request holds, as if it had never been there.
-fn give_back(limiter: &Limiter, account: &Account, held: &mut Held, now: u64) {
+fn give_back(limiter: &Limiter, account: &Account, taken: &mut Taken, now: u64) {
     let linked = limiter.is_linked();
     let shares = limiter.shares(&account.state, now);
-    let Held { running, stream, request, tokens } = std::mem::take(held);
+    let Taken { running, stream, request, tokens } = std::mem::take(taken);
     leave(account, running, stream);
     if let (true, Some(rpm)) = (request, &account.rpm) {
         account.state.requests.charge(now, -signed(rpm.cost(1)), shares, linked);
@@ -223,8 +232,8 @@ fn give_back(limiter: &Limiter, account: &Account, held: &mut Held, now: u64) {
 }
 
 fn leave(account: &Account, running: bool, stream: bool) {
-    for (place, held) in [(&account.state.running, running), (&account.state.streams, stream)] {
-        if held {
+    for (place, taken) in [(&account.state.running, running), (&account.state.streams, stream)] {
+        if taken {
             place.fetch_sub(1, Relaxed);
         }
     }
@@ -234,9 +243,9 @@ impl Ticket {
     /// Ends the request: what it reserved becomes `used`, and its places are free.
     pub(crate) fn settle(self, limiter: &Limiter, used: u64, now: Instant) {
         let now = nanos(now);
-        let guard = Arc::clone(&self.guard);
-        for (account, held) in guard.0.iter().zip(&self.held) {
-            if let (Some(reserved), Some(tpm)) = (held.tokens, &account.tpm) {
+        let charges = Arc::clone(&self.charges);
+        for (account, taken) in charges.0.iter().zip(&self.taken) {
+            if let (Some(reserved), Some(tpm)) = (taken.tokens, &account.tpm) {
                 let difference = signed(tpm.cost(used)).saturating_sub(signed(tpm.cost(reserved)));
                 if difference != 0 {
                     let shares = limiter.shares(&account.state, now);
@@ -246,7 +255,7 @@ impl Ticket {
         }
         // The places are freed before the change is announced.
         drop(self);
-        for account in &guard.0 {
+        for account in &charges.0 {
             if account.counts_running() || account.tpm.is_some() {
                 limiter.changed(account);
             }
@@ -258,7 +267,7 @@ impl Ticket {
         if !self.metered || used == 0 {
             return;
         }
-        for account in &self.guard.0 {
+        for account in &self.charges.0 {
             let spendings = &account.state.spendings;
             let before = Period::ALL.map(|period| spendings.spent(period, begun));
             spendings.charge(begun, used);
@@ -271,8 +280,8 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        for (account, held) in self.guard.0.iter().zip(&self.held) {
-            leave(account, held.running, held.stream);
+        for (account, taken) in self.charges.0.iter().zip(&self.taken) {
+            leave(account, taken.running, taken.stream);
         }
     }
 }
@@ -294,11 +303,11 @@ impl Account {
     /// Logs when a budget reaches its warning level or its end.
     fn note_crossing(&self, period: Period, limit: u64, before: u64, after: u64) {
         let crossed = |pct| !reaches(before, limit, pct) && reaches(after, limit, pct);
-        let (holder, period) = (self.holder, period.as_str());
+        let (subject, period) = (self.subject, period.as_str());
         if crossed(100) {
-            tracing::warn!(%holder, period, limit, used = after, "a budget of tokens is used up");
+            tracing::warn!(%subject, period, limit, used = after, "a budget of tokens is used up");
         } else if crossed(WARN_PCT) {
-            tracing::warn!(%holder, period, limit, used = after, "a budget of tokens is nearly used up");
+            tracing::warn!(%subject, period, limit, used = after, "a budget of tokens is nearly used up");
         }
     }
 }
@@ -308,20 +317,20 @@ pub(super) fn reaches(used: u64, limit: u64, pct: u64) -> bool {
     u128::from(used) * 100 >= u128::from(limit) * u128::from(pct)
 }
 
-impl Refused {
-    fn error(&self, holder: Holder) -> ApiError {
+impl LimitReached {
+    fn error(&self, subject: Subject) -> ApiError {
         let what = match (self.kind, self.period) {
-            (Kind::Requests, _) => "limit of requests a minute",
-            (Kind::Tokens, _) => "limit of tokens a minute",
-            (Kind::Concurrency, _) => "limit of requests at the same time",
-            (Kind::Streams, _) => "limit of streams at the same time",
-            (Kind::Budget, Some(Period::Month)) => "budget of tokens for this month",
-            (Kind::Budget, _) => "budget of tokens for today",
+            (LimitKind::Requests, _) => "limit of requests a minute",
+            (LimitKind::Tokens, _) => "limit of tokens a minute",
+            (LimitKind::Concurrency, _) => "limit of requests at the same time",
+            (LimitKind::Streams, _) => "limit of streams at the same time",
+            (LimitKind::Budget, Some(Period::Month)) => "budget of tokens for this month",
+            (LimitKind::Budget, _) => "budget of tokens for today",
         };
         let code = match self.kind {
-            Kind::Budget => ErrorCode::BudgetExceeded,
+            LimitKind::Budget => ErrorCode::BudgetExceeded,
             _ => ErrorCode::RateLimitExceeded,
         };
-        ApiError::new(code, format!("this {}'s {what} is used up", holder.word())).retry_in(self.wait)
+        ApiError::new(code, format!("this {}'s {what} is used up", subject.word())).retry_in(self.wait)
     }
 }

@@ -1,12 +1,19 @@
 //! What an answer says about limits: `x-ratelimit-*` in the form of the OpenAI API, and the warning of a budget.
 
-use std::{fmt::Write, time::Instant};
+use std::fmt::Write;
 
 use bytes::Bytes;
 use gantry_domain::{Timestamp, limit::gcra};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{Account, Guard, Limiter, Rate, admit::reaches, nanos, spending::WARN_PCT, state::Bucket};
+use super::{
+    account::{Account, Charges, Rate},
+    admit::reaches,
+    clock::Moment,
+    limiter::Limiter,
+    spending::WARN_PCT,
+    state::Bucket,
+};
 
 /// Header names of one rate: limit, remaining, reset.
 type Names = [HeaderName; 3];
@@ -25,29 +32,23 @@ static WARNING: HeaderName = HeaderName::from_static("x-gantry-budget-warning");
 
 /// Adds what the caller's accounts allow now. If two limits of a kind apply, the one that has less left is shown. Limits in
 /// shadow mode are not shown: clients should not slow down for them.
-pub(crate) fn write(
-    guard: &Guard,
-    limiter: &Limiter,
-    headers: &mut HeaderMap,
-    (now, at): (Instant, Timestamp),
-) {
-    let now = nanos(now);
-    rate(guard, limiter, headers, now, &REQUESTS, |it| Some((it.rpm.as_ref()?, &it.state.requests)));
-    rate(guard, limiter, headers, now, &TOKENS, |it| Some((it.tpm.as_ref()?, &it.state.tokens)));
-    if let Some(warning) = warning(guard, at) {
+pub(crate) fn write(charges: &Charges, limiter: &Limiter, headers: &mut HeaderMap, now: Moment) {
+    rate(charges, limiter, headers, now.nanos, &REQUESTS, |it| Some((it.rpm.as_ref()?, &it.state.requests)));
+    rate(charges, limiter, headers, now.nanos, &TOKENS, |it| Some((it.tpm.as_ref()?, &it.state.tokens)));
+    if let Some(warning) = warning(charges, now.at) {
         headers.insert(&WARNING, warning);
     }
 }
 
 fn rate<'a>(
-    guard: &'a Guard,
+    charges: &'a Charges,
     limiter: &Limiter,
     headers: &mut HeaderMap,
     now: u64,
     names: &Names,
     pick: impl Fn(&'a Account) -> Option<(&'a Rate, &'a Bucket)>,
 ) {
-    let accounts = guard.0.iter().filter(|it| it.enforces());
+    let accounts = charges.0.iter().filter(|it| it.enforces());
     let rates = accounts.filter_map(|account| {
         let (rate, bucket) = pick(account)?;
         let tat = bucket.tat();
@@ -92,15 +93,15 @@ fn duration(text: &mut String, nanos: u64) {
 }
 
 /// `key day 83%, organisation month 91%`
-fn warning(guard: &Guard, at: Timestamp) -> Option<HeaderValue> {
+fn warning(charges: &Charges, at: Timestamp) -> Option<HeaderValue> {
     let mut text = String::new();
-    for account in guard.0.iter().filter(|it| it.enforces()) {
+    for account in charges.0.iter().filter(|it| it.enforces()) {
         for (period, limit) in account.budgets() {
             let used = account.state.spendings.spent(period, at);
             if reaches(used, limit, WARN_PCT) {
                 let comma = if text.is_empty() { "" } else { ", " };
                 let pct = u128::from(used) * 100 / u128::from(limit.max(1));
-                let _ = write!(text, "{comma}{} {} {pct}%", account.holder.word(), period.as_str());
+                let _ = write!(text, "{comma}{} {} {pct}%", account.subject.word(), period.as_str());
             }
         }
     }

@@ -1,20 +1,20 @@
 //! Reports what is left of an account's limits.
 
-use std::time::Instant;
+use gantry_domain::limit::{Standing, Used, gcra, period::Period};
 
-use gantry_domain::{
-    Timestamp,
-    limit::{Standing, Used, gcra, period::Period},
+use super::{
+    account::{Account, Rate},
+    clock::Moment,
+    limiter::Limiter,
+    state::Bucket,
 };
-
-use super::{Account, Limiter, Rate, nanos, state::Bucket};
 
 const SECOND: u64 = 1_000_000_000;
 
 impl Account {
     /// Returns how far its limits are used up at `now`, as far as this gateway knows.
-    pub fn standing(&self, limiter: &Limiter, (now, at): (Instant, Timestamp)) -> Standing {
-        let now = nanos(now);
+    pub fn standing(&self, limiter: &Limiter, now: Moment) -> Standing {
+        let Moment { nanos: now, at } = now;
         let rate = |rate: &Option<Rate>, bucket: &Bucket| {
             let rate = rate.as_ref()?;
             let remaining = gcra::remaining(bucket.tat(), now, rate.per_minute);
@@ -23,7 +23,8 @@ impl Account {
         };
         // The other gateways' reports are not used once they are old.
         let known = limiter.shares(&self.state, now) == 1;
-        let (others_running, others_streams) = if known { self.state.others() } else { (0, 0) };
+        let others_running = if known { self.state.others_running() } else { 0 };
+        let others_streams = if known { self.state.others_streams() } else { 0 };
         let running = |limit: Option<i64>, own: u32, others: u32| {
             Some(Used::new(limit?.unsigned_abs(), u64::from(own) + u64::from(others), None))
         };

@@ -13,13 +13,15 @@ use std::{
 
 use gantry_domain::limit::gcra::{self, MINUTE};
 
-use super::{FRESH, Holder, spending::Spendings};
-use crate::refused::Refusals;
+use super::{refusals::RefusalQuota, spending::Spendings, subject::Subject};
+
+/// How long the other gateways' reports are used. They are asked again each second while there are requests.
+pub const FRESH: Duration = Duration::from_millis(2_500);
 
 /// What an account has used; carried over from catalog to catalog for the same key or organisation.
 #[derive(Debug)]
 pub struct AccountState {
-    holder: Holder,
+    subject: Subject,
     pub(super) requests: Bucket,
     pub(super) tokens: Bucket,
     pub(super) running: AtomicU32,
@@ -27,14 +29,14 @@ pub struct AccountState {
     /// Running requests of the other gateways at the last exchange.
     others_running: AtomicU32,
     others_streams: AtomicU32,
-    /// Until when the other gateways' reports are used, in [`super::nanos`].
+    /// Until when the other gateways' reports are used, in [`super::clock::nanos`].
     fresh_until: AtomicU64,
     /// It is on the list of those to be exchanged.
     changed: AtomicBool,
     /// Tokens against budgets.
     pub spendings: Spendings,
     /// What the refusals of a key or a user cost the gateway.
-    pub refusals: Arc<Refusals>,
+    pub refusals: Arc<RefusalQuota>,
 }
 
 /// What this gateway reports to the others about an account. Costs are nanoseconds of its limits and may be negative.
@@ -58,9 +60,9 @@ pub struct View {
 }
 
 impl AccountState {
-    pub fn new(holder: Holder) -> Self {
+    pub fn new(subject: Subject) -> Self {
         Self {
-            holder,
+            subject,
             requests: Bucket::default(),
             tokens: Bucket::default(),
             running: AtomicU32::new(0),
@@ -74,8 +76,8 @@ impl AccountState {
         }
     }
 
-    pub fn holder(&self) -> Holder {
-        self.holder
+    pub fn subject(&self) -> Subject {
+        self.subject
     }
 
     /// Returns how many requests run now and are limited in number, on this gateway.
@@ -87,15 +89,21 @@ impl AccountState {
         self.streams.load(Relaxed)
     }
 
-    /// Returns whether it is as good as new at `now`, in [`super::nanos`]: nothing runs, and both rates are whole
+    /// Returns whether it is as good as new at `now`, in [`super::clock::nanos`]: nothing runs, and both rates are whole
     /// again. Budgets do not count; they are read from the database.
     pub fn is_at_rest(&self, now: u64) -> bool {
         let idle = self.running.load(Relaxed) == 0 && self.streams.load(Relaxed) == 0;
         idle && self.requests.tat() <= now && self.tokens.tat() <= now
     }
 
-    pub(super) fn others(&self) -> (u32, u32) {
-        (self.others_running.load(Relaxed), self.others_streams.load(Relaxed))
+    /// Returns how many requests ran on the other gateways at the last exchange.
+    pub(super) fn others_running(&self) -> u32 {
+        self.others_running.load(Relaxed)
+    }
+
+    /// Returns how many of them had streams.
+    pub(super) fn others_streams(&self) -> u32 {
+        self.others_streams.load(Relaxed)
     }
 
     pub(super) fn is_fresh(&self, now: u64) -> bool {
@@ -235,7 +243,8 @@ mod tests {
 
     #[test]
     fn two_gateways_know_after_an_exchange_what_both_did() {
-        let [one, two] = [AccountState::new(Holder::Key(KeyId(1))), AccountState::new(Holder::Key(KeyId(1)))];
+        let [one, two] =
+            [AccountState::new(Subject::Key(KeyId(1))), AccountState::new(Subject::Key(KeyId(1)))];
         let unit = gcra::cost(1, 10);
         let mut shared = 0;
         let mut exchange = |state: &AccountState| {
@@ -259,7 +268,7 @@ mod tests {
 
     #[test]
     fn what_was_earned_back_during_an_outage_is_not_told() {
-        let state = AccountState::new(Holder::Key(KeyId(1)));
+        let state = AccountState::new(Subject::Key(KeyId(1)));
         let unit = gcra::cost(1, 10);
         state.apply(&View { requests: 0, tokens: 0, running: 0, streams: 0 }, 0);
         assert_eq!(fill(&state.requests, unit, 1), 10);

@@ -50,7 +50,7 @@ pub(crate) fn key_entry(id: i64) -> KeyEntry {
         models: None,
         ip_allowlist: IpList::default(),
         expires_at: None,
-        guard: None,
+        charges: None,
         state: Arc::new(KeyState::new(KeyId(id))),
     }
 }
@@ -98,7 +98,7 @@ pub(crate) fn catalog(engine: SocketAddr, keys: Vec<(&str, KeyEntry)>) -> Catalo
         org_id: OrgId(2),
         created_at: Timestamp(0),
         expires_at: Timestamp(i64::MAX),
-        guard: None,
+        charges: None,
         ended: Arc::default(),
     };
     Catalog {

@@ -7,7 +7,7 @@ use std::sync::{
 
 use gantry_dataplane::{
     KeyEntry, Shared,
-    limits::{Account, AccountState, Guard, Holder, KeyState, Kind},
+    limits::{Account, AccountState, Charges, KeyState, LimitKind, Subject},
 };
 use gantry_domain::{
     Clock, KeyId, OrgId, Timestamp,
@@ -35,15 +35,15 @@ const NONE: Limits = Limits {
     budget_tokens_month: None,
 };
 
-fn account(holder: Holder, limits: Limits, mode: LimitMode, now: Timestamp) -> Arc<Account> {
+fn account(holder: Subject, limits: Limits, mode: LimitMode, now: Timestamp) -> Arc<Account> {
     let state = Arc::new(AccountState::new(holder));
     state.spendings.track(true, now);
     Account::new(holder, limits, mode, &state).unwrap()
 }
 
 pub(crate) fn limited(id: i64, limits: Limits) -> KeyEntry {
-    let account = account(Holder::Key(KeyId(id)), limits, LimitMode::Enforce, Timestamp(1));
-    KeyEntry { guard: Guard::new([Some(&account), None, None]), ..key_entry(id) }
+    let account = account(Subject::Key(KeyId(id)), limits, LimitMode::Enforce, Timestamp(1));
+    KeyEntry { charges: Charges::new([Some(&account), None, None]), ..key_entry(id) }
 }
 
 async fn ask(client: &mut Client, engine: &mut Engine, key: &str) -> Answer {
@@ -64,7 +64,7 @@ fn wait_of(answer: &Answer, code: &str) -> u64 {
     seconds
 }
 
-fn count(shared: &Shared, kind: Kind) -> (u64, u64, u64) {
+fn count(shared: &Shared, kind: LimitKind) -> (u64, u64, u64) {
     let counters = &shared.limiter.counters;
     let [allowed, refused, shadow] =
         [&counters.allowed, &counters.refused, &counters.shadow].map(|it| it[kind as usize].load(Relaxed));
@@ -99,7 +99,7 @@ async fn requests_a_minute_are_told_and_kept() {
     assert_eq!(got.header("x-should-retry"), Some("true"));
     assert!(got.body.contains("this key's limit of requests a minute"), "{}", got.body);
     assert!(engine.was_not_called());
-    assert_eq!(count(&gateway.shared, Kind::Requests), (2, 1, 0));
+    assert_eq!(count(&gateway.shared, LimitKind::Requests), (2, 1, 0));
     let rows = gateway.rows(5).await;
     assert_eq!((rows[4].status_code, rows[4].outcome, rows[4].prompt_tokens), (429, Outcome::Rejected, 0));
 }
@@ -206,7 +206,7 @@ async fn running_requests_and_streams_are_limited_and_their_places_come_back() {
     assert_eq!(second.answer().await.status, 200);
     let states: Vec<Arc<KeyState>> =
         gateway.shared.catalog.load().keys.values().map(|it| Arc::clone(&it.state)).collect();
-    assert_eq!(count(&gateway.shared, Kind::Streams), (2, 1, 0));
+    assert_eq!(count(&gateway.shared, LimitKind::Streams), (2, 1, 0));
     gateway.rows(7).await;
     assert!(states.iter().all(|it| it.account.running() == 0));
 }
@@ -216,20 +216,20 @@ async fn an_organisation_caps_its_keys_and_its_sessions() {
     let mut engine = Engine::start().await;
     let now = Timestamp(1);
     let org = account(
-        Holder::Org(OrgId(2)),
+        Subject::Org(OrgId(2)),
         Limits { rpm_limit: Some(3), max_concurrency: Some(9), ..NONE },
         LimitMode::Enforce,
         now,
     );
     let own =
-        account(Holder::Key(KeyId(1)), Limits { rpm_limit: Some(100), ..NONE }, LimitMode::Enforce, now);
+        account(Subject::Key(KeyId(1)), Limits { rpm_limit: Some(100), ..NONE }, LimitMode::Enforce, now);
     let keys = vec![
-        ("a", KeyEntry { guard: Guard::new([Some(&own), None, Some(&org)]), ..key_entry(1) }),
-        ("b", KeyEntry { guard: Guard::new([None, None, Some(&org)]), ..key_entry(2) }),
+        ("a", KeyEntry { charges: Charges::new([Some(&own), None, Some(&org)]), ..key_entry(1) }),
+        ("b", KeyEntry { charges: Charges::new([None, None, Some(&org)]), ..key_entry(2) }),
     ];
     let mut catalog = catalog(engine.addr, keys);
     let session = catalog.sessions.values_mut().next().unwrap();
-    Arc::get_mut(session).unwrap().guard = Guard::new([None, None, Some(&org)]);
+    Arc::get_mut(session).unwrap().charges = Charges::new([None, None, Some(&org)]);
     let gateway = Gateway::with(catalog, |_| {});
     let mut client = gateway.client().await;
     let got = ask(&mut client, &mut engine, "a").await;
@@ -255,7 +255,7 @@ async fn an_organisation_caps_its_keys_and_its_sessions() {
     assert_eq!(org.state.running(), 0);
     let mut alone = crate::gateway::catalog(
         engine.addr,
-        vec![("a", KeyEntry { guard: Guard::new([Some(&own), None, None]), ..key_entry(1) })],
+        vec![("a", KeyEntry { charges: Charges::new([Some(&own), None, None]), ..key_entry(1) })],
     );
     alone.sessions.clear();
     shared.catalog.store(Arc::new(alone));
@@ -274,8 +274,8 @@ async fn shadow_limits_count_and_let_through() {
         budget_tokens_day: Some(20),
         ..NONE
     };
-    let shadow = account(Holder::Key(KeyId(1)), limits, LimitMode::Shadow, Timestamp(1));
-    let key = KeyEntry { guard: Guard::new([Some(&shadow), None, None]), ..key_entry(1) };
+    let shadow = account(Subject::Key(KeyId(1)), limits, LimitMode::Shadow, Timestamp(1));
+    let key = KeyEntry { charges: Charges::new([Some(&shadow), None, None]), ..key_entry(1) };
     let gateway = Gateway::with(catalog(engine.addr, vec![("s", key)]), |_| {});
     let mut client = gateway.client().await;
     for _ in 0..4 {
@@ -284,9 +284,9 @@ async fn shadow_limits_count_and_let_through() {
         assert!(!got.head.contains("ratelimit") && !got.head.contains("budget"), "{}", got.head);
     }
     // 18 tokens each: the second is over the rate, the third and fourth over the budget.
-    assert_eq!(count(&gateway.shared, Kind::Tokens), (1, 0, 1));
-    assert_eq!(count(&gateway.shared, Kind::Budget), (2, 0, 2));
-    assert_eq!(count(&gateway.shared, Kind::Concurrency), (4, 0, 0));
+    assert_eq!(count(&gateway.shared, LimitKind::Tokens), (1, 0, 1));
+    assert_eq!(count(&gateway.shared, LimitKind::Budget), (2, 0, 2));
+    assert_eq!(count(&gateway.shared, LimitKind::Concurrency), (4, 0, 0));
     assert_eq!(shadow.state.running(), 0);
     gateway.rows(4).await;
 }
@@ -301,8 +301,8 @@ async fn a_budget_warns_then_stops_and_the_next_day_begins_anew() {
         Clock::new(move || Timestamp(now.load(Relaxed)))
     };
     let limits = Limits { budget_tokens_day: Some(40), budget_tokens_month: Some(1000), ..NONE };
-    let budget = account(Holder::Key(KeyId(1)), limits, LimitMode::Enforce, noon);
-    let key = KeyEntry { guard: Guard::new([Some(&budget), None, None]), ..key_entry(1) };
+    let budget = account(Subject::Key(KeyId(1)), limits, LimitMode::Enforce, noon);
+    let key = KeyEntry { charges: Charges::new([Some(&budget), None, None]), ..key_entry(1) };
     let gateway = Gateway::at(clock, catalog(engine.addr, vec![("b", key)]), |_| {});
     let mut client = gateway.client().await;
     let warning = "x-gantry-budget-warning";
@@ -325,6 +325,6 @@ async fn a_budget_warns_then_stops_and_the_next_day_begins_anew() {
     assert_eq!((got.status, got.header(warning)), (200, None), "a new day and a new month");
     let spent = |at: i64| Period::ALL.map(|period| budget.state.spendings.spent(period, Timestamp(at)));
     assert_eq!(spent(noon.0 + 12 * 3_600_000), [18, 18]);
-    assert_eq!(count(&gateway.shared, Kind::Budget), (4, 1, 0));
+    assert_eq!(count(&gateway.shared, LimitKind::Budget), (4, 1, 0));
     gateway.rows(6).await;
 }

@@ -4,11 +4,11 @@
 
 mod access;
 mod addresses;
-mod bodies;
+mod body_memory;
 mod breaker;
 mod client;
 mod clients;
-mod crowd;
+mod connection_limit;
 mod departures;
 mod endpoints;
 mod engine;
@@ -19,9 +19,9 @@ mod lifecycle;
 mod limits;
 mod media;
 mod metering;
-mod returning;
 mod simulated;
 mod stalls;
 mod streams;
 mod transcripts;
 mod unary;
+mod wait_queue;

@@ -1,0 +1,12 @@
+//! Client connections: how many there may be, how each is served, and what happens to clients that are slow, silent or
+//! speak no HTTP.
+
+pub(crate) mod accept;
+pub(crate) mod counts;
+mod hyper_errors;
+mod limit;
+mod linger;
+mod serve;
+pub(crate) mod settings;
+mod slow_client;
+pub(crate) mod state;

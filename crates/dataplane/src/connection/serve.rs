@@ -1,0 +1,108 @@
+//! One client connection: a task that drives hyper, and that is woken when the thread is to end.
+
+use std::{
+    future::Future,
+    net::SocketAddr,
+    rc::Rc,
+    task::{Poll, Waker},
+};
+
+use http::Request;
+use hyper::{
+    body::{Body, Incoming},
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use crate::{
+    config::Peer,
+    connection::{
+        hyper_errors::HyperErrors,
+        limit,
+        state::{Arrival, ConnectionState},
+    },
+    request::dispatch,
+    thread_state::{ShutdownPhase, ThreadState},
+};
+
+/// Starts a task on this thread. It ends with the thread's runtime at the latest, after connections were drained.
+pub(crate) fn spawn(task: impl Future<Output = ()> + 'static) {
+    drop(tokio::task::spawn_local(task));
+}
+
+/// Serves a connection in the background, if there is room for it.
+pub(crate) fn open(thread: Rc<ThreadState>, stream: TcpStream, addr: SocketAddr, arrival: Arrival) {
+    // Answers are written whole; without this the last piece of a stream would wait for an acknowledgement.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a connection was gone before it was served");
+        return;
+    }
+    let Some(slot) = limit::admit(&thread, addr.ip()) else {
+        tracing::debug!(%addr, "a connection is refused: there are too many");
+        return;
+    };
+    spawn(async move {
+        let _slot = slot;
+        serve(thread, stream, addr, arrival).await;
+    });
+}
+
+async fn serve(thread: Rc<ThreadState>, stream: TcpStream, addr: SocketAddr, arrival: Arrival) {
+    let inner = Rc::clone(&thread);
+    let state = Rc::new(ConnectionState::new(addr.ip()));
+    let asks = Rc::clone(&state);
+    let service = service_fn(move |request: Request<Incoming>| {
+        asks.asks(!request.body().is_end_stream());
+        dispatch::handle(&inner, request, Peer { addr }, arrival)
+    });
+    let stream = HyperErrors::new(stream, Rc::clone(&thread), Rc::clone(&state));
+    let mut http = std::pin::pin!(thread.http.serve_connection(TokioIo::new(stream), service));
+    let mut guard = None;
+    let mut is_ending = false;
+    let ended = std::future::poll_fn(|cx| {
+        if arrival == Arrival::Early {
+            guard.get_or_insert_with(|| {
+                state.set_waker(cx.waker().clone());
+                thread.silent.add(&state);
+                OpenConnection::new(Rc::clone(&thread), cx.waker().clone())
+            });
+        }
+        // First, so that a request that has arrived already is seen before idle connections are closed.
+        let polled = http.as_mut().poll(cx);
+        if polled.is_pending() && state.is_to_end() && !state.has_asked() {
+            return Poll::Ready(Ok(()));
+        }
+        // A connection that has brought no request yet may have one on its way; hyper would close the connection.
+        let ends = thread.phase() >= ShutdownPhase::Drain && (state.has_asked() || thread.ends_silent());
+        if polled.is_pending() && ends && !is_ending {
+            is_ending = true;
+            http.as_mut().graceful_shutdown();
+            return http.as_mut().poll(cx);
+        }
+        polled
+    });
+    if let Err(error) = ended.await {
+        // The client left, sent no HTTP or was too slow; the request's own log line says what became of it.
+        tracing::debug!(%error, %addr, "a connection ended early");
+    }
+}
+
+/// Counts the connection while its task lives.
+struct OpenConnection {
+    thread: Rc<ThreadState>,
+    id: u64,
+}
+
+impl OpenConnection {
+    fn new(thread: Rc<ThreadState>, waker: Waker) -> Self {
+        let id = thread.connection_opened(waker);
+        Self { thread, id }
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.thread.connection_closed(self.id);
+    }
+}

@@ -1,0 +1,182 @@
+//! The lengths of the choices of a plain answer, read while it passes. llama-server (b11434) counts only the first one in
+//! `usage` when it was asked for several (`n`, or several prompts), so the others have to be estimated.
+
+use crate::{request::token_estimate::TokenEstimate, response::json_strings::JsonStrings};
+
+/// Longest word that matters, and one byte more.
+const MAX_WORD: usize = 14;
+
+/// What is known of one choice.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Choice {
+    /// Characters (escapes are one) of its texts, in bytes.
+    bytes: u64,
+    /// It ended because it had reached the longest length.
+    full: bool,
+}
+
+/// Fed with the answer piece by piece, wherever frames end.
+#[derive(Debug, Default)]
+pub(crate) struct ChoiceLengths {
+    strings: JsonStrings<MAX_WORD>,
+    /// Objects and arrays that are open; inside a choice it is 3 or more.
+    depth: usize,
+    /// The last thing was a string, which is a value unless a colon follows.
+    string: bool,
+    awaited: bool,
+    inside: bool,
+    /// The member of the current choice that the next value belongs to.
+    member: ChoiceMember,
+    choice: Choice,
+    first: Option<Choice>,
+    /// The choices after the first one.
+    others: Vec<Choice>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum ChoiceMember {
+    #[default]
+    Other,
+    FinishReason,
+    /// It repeats the text, so its strings are not counted.
+    Logprobs,
+}
+
+impl ChoiceLengths {
+    /// Returns the tokens of all choices, if `counted` is the engine's count for the first one, and whether the total
+    /// is exact. `None` if there is only one choice.
+    pub(crate) fn total(&self, counted: i64, estimate: &TokenEstimate) -> Option<(i64, bool)> {
+        let first = self.first?;
+        if self.others.is_empty() {
+            return None;
+        }
+        let (counted, longest) = (u64::try_from(counted).ok()?, estimate.longest());
+        // All answers to one prompt have the same length limit.
+        let same = estimate.prompts == 1 && first.full;
+        let estimated = |it: &Choice| {
+            let alike = it.bytes.saturating_mul(counted).checked_div(first.bytes).unwrap_or(0);
+            alike.max(it.bytes / 4).max(1)
+        };
+        let tokens = |it: &Choice| match longest {
+            _ if it.full && same => counted,
+            Some(longest) if it.full => longest,
+            Some(longest) => estimated(it).min(longest),
+            None => estimated(it),
+        };
+        let total = self.others.iter().map(tokens).fold(counted, u64::saturating_add);
+        let exact = same && self.others.iter().all(|it| it.full);
+        Some((i64::try_from(total).unwrap_or(i64::MAX), exact))
+    }
+
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            if self.strings.between(byte) {
+                self.between(byte);
+            }
+        }
+    }
+
+    fn between(&mut self, byte: u8) {
+        match byte {
+            b'"' => (self.string, self.awaited) = (true, false),
+            b':' => self.key_ends(),
+            b',' => self.value_ends(),
+            b']' | b'}' => {
+                self.value_ends();
+                self.close();
+            }
+            b'[' | b'{' => self.open(byte),
+            _ => {}
+        }
+    }
+
+    fn key_ends(&mut self) {
+        self.string = false;
+        self.awaited = self.depth == 1 && self.strings.word() == b"choices";
+        if self.inside && self.depth == 3 {
+            self.member = match self.strings.word() {
+                b"finish_reason" => ChoiceMember::FinishReason,
+                b"logprobs" => ChoiceMember::Logprobs,
+                _ => ChoiceMember::Other,
+            };
+        }
+    }
+
+    fn value_ends(&mut self) {
+        let is_string = std::mem::take(&mut self.string);
+        if !is_string || !self.inside || self.depth < 3 {
+            return;
+        }
+        match self.member {
+            ChoiceMember::FinishReason => self.choice.full = self.strings.word() == b"length",
+            ChoiceMember::Logprobs => {}
+            ChoiceMember::Other => self.choice.bytes += self.strings.length(),
+        }
+    }
+
+    fn open(&mut self, byte: u8) {
+        self.depth += 1;
+        self.inside |= byte == b'[' && self.awaited;
+        self.awaited = false;
+        if self.inside && self.depth == 3 {
+            (self.choice, self.member) = (Choice::default(), ChoiceMember::Other);
+        }
+    }
+
+    fn close(&mut self) {
+        if self.inside && self.depth == 3 {
+            if self.first.is_none() {
+                self.first = Some(self.choice);
+            } else {
+                self.others.push(self.choice);
+            }
+        }
+        self.depth = self.depth.saturating_sub(1);
+        self.inside &= self.depth >= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(body: &str) -> ChoiceLengths {
+        let mut whole = ChoiceLengths::default();
+        whole.feed(body.as_bytes());
+        for cut in 0..body.len() {
+            let (a, b) = body.as_bytes().split_at(cut);
+            let mut cut = ChoiceLengths::default();
+            cut.feed(a);
+            cut.feed(b);
+            assert_eq!((cut.first, &cut.others), (whole.first, &whole.others));
+        }
+        whole
+    }
+
+    #[test]
+    fn texts_are_measured_and_nothing_else() {
+        let body = r#"{"object":"text_completion","choices":[
+            {"text":"abc\"\u00e4","index":0,"logprobs":{"tokens":["abc","\"a"]},"finish_reason":"stop"},
+            {"finish_reason":"length","message":{"content":null,"tool_calls":[{"function":{"arguments":"{\"a\":1}"}}]}},
+            {}],"usage":{"completion_tokens":3},"model":"a long name"}"#;
+        let choices = read(body);
+        assert_eq!(choices.first, Some(Choice { bytes: 9, full: false }));
+        let others = [Choice { bytes: 7, full: true }, Choice::default()];
+        assert_eq!(choices.others, others);
+    }
+
+    #[test]
+    fn full_answers_to_one_prompt_are_exact_and_others_estimated() {
+        let estimate = TokenEstimate::default();
+        let full = r#"{"text":"0123456789","finish_reason":"length"}"#;
+        let short = r#"{"text":"01234","finish_reason":"stop"}"#;
+        let of = |choices: &[&str]| read(&format!(r#"{{"choices":[{}]}}"#, choices.join(",")));
+        assert_eq!(of(&[full]).total(20, &estimate), None);
+        assert_eq!(of(&[full, full, full]).total(20, &estimate), Some((60, true)));
+        assert_eq!(of(&[full, short]).total(20, &estimate), Some((30, false)));
+        assert_eq!(of(&[short, full]).total(1, &estimate), Some((3, false)));
+        let two = TokenEstimate::of_prompts(2);
+        assert_eq!(of(&[full, full]).total(20, &two), Some((40, false)));
+        assert_eq!(of(&["{}", "{}"]).total(0, &two), Some((1, false)));
+    }
+}

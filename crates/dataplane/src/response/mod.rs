@@ -1,0 +1,15 @@
+//! An answer on its way to the client: an engine's, which passes as it comes and is read for token counts, or the
+//! gateway's own.
+
+pub(crate) mod answer;
+mod array_length;
+mod choice_lengths;
+pub(crate) mod errors;
+pub(crate) mod headers;
+mod json_strings;
+pub(crate) mod pass;
+pub(crate) mod refusal;
+pub(crate) mod sse;
+pub(crate) mod tap;
+pub(crate) mod tokens;
+mod usage_path;
