@@ -14,7 +14,7 @@ use super::{
     inference::{self, Caller},
     models, registry,
     schema::{self, id, list, nullable, object_but, one_of, text},
-    tokens, usage,
+    tokens,
 };
 use crate::{
     policy::{Access, BodyLimit, area, right_of},
@@ -415,7 +415,7 @@ fn schemas() -> Components {
         ],
     );
     let common = [("ErrorCode", one_of(&codes)), ("Error", whole)];
-    let all = [account::schemas(), usage::schemas(), registry::schemas()];
+    let all = [account::schemas(), registry::schemas()];
     let more = [chat::schemas(), models::schemas(), host::schemas(), audit::schemas(), tokens::schemas()];
     common.into_iter().chain(all.into_iter().flatten()).chain(more.into_iter().flatten()).collect()
 }

@@ -17,7 +17,6 @@ pub(crate) mod pages;
 pub(crate) mod registry;
 pub(crate) mod system;
 pub(crate) mod tokens;
-pub(crate) mod usage;
 
 pub(crate) use crate::operation::{Doc, JSON, Param, Reply};
 pub use document::document;

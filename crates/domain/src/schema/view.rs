@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value, json};
 
-use super::{anything, count, described, flag, id, list, map, named, nullable, number, text, time};
+use super::{
+    anything, count, described, flag, formatted, id, list, map, named, nullable, number, text, time,
+};
 use crate::{KeyId, ModelId, OrgId, Timestamp, TokenId, UserId};
 
 /// The named schemas that a document's operations refer to.
@@ -214,6 +216,7 @@ shapes! {
     map(anything()) => Map<String, Value>;
     time() => Rfc3339;
     id() => KeyId, ModelId, OrgId, TokenId, UserId;
+    formatted("uuid") => uuid::Uuid;
 }
 
 impl<T: Shape> Shape for Option<T> {
@@ -253,4 +256,9 @@ shapes_of_words! {
     crate::Role: "Role",
     crate::key::KeyStatus,
     crate::limit::LimitMode: "LimitMode",
+    crate::model::Task: "Task",
+    crate::usage::Outcome,
+    crate::audit::Action,
+    crate::audit::ActorType,
+    crate::audit::ObjectType,
 }
