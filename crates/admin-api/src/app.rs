@@ -20,6 +20,7 @@ use gantry_domain::{
     model::{EngineKind, Model, Phase},
     models_dir::ModelsDirRules,
     net::IpList,
+    view,
     web::Web,
 };
 use gantry_store::Store;
@@ -282,21 +283,23 @@ pub struct EngineLog {
     pub watch: Watch,
 }
 
-/// Counts of this gateway's usage spool since the gateway started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct SpoolReport {
-    /// Rows of requests that ended.
-    pub written: u64,
-    /// Records that could not be written at first.
-    pub write_errors: u64,
-    /// Rows that were shipped to the database.
-    pub shipped: u64,
-    /// Shipped rows that the database had already, because they were read again after a crash or an outage.
-    pub replayed: u64,
-    /// Damaged places that were skipped.
-    pub torn: u64,
-    /// Bytes that are on disk and not in the database yet.
-    pub backlog_bytes: u64,
+view! {
+    /// Counts of this gateway's usage spool since the gateway started.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct SpoolReport {
+        /// Rows of requests that ended.
+        pub written: u64,
+        /// Records that could not be written at first.
+        pub write_errors: u64,
+        /// Rows that were shipped to the database.
+        pub shipped: u64,
+        /// Shipped rows that the database had already, because they were read again after a crash or an outage.
+        pub replayed: u64,
+        /// Damaged places that were skipped.
+        pub torn: u64,
+        /// Bytes that are on disk and not in the database yet.
+        pub backlog_bytes: u64,
+    }
 }
 
 /// The container that a start would make.

@@ -3,11 +3,10 @@
 use axum::{
     extract::{Request, State},
     http::{HeaderMap, header::USER_AGENT},
-    response::IntoResponse,
 };
 use gantry_domain::{
     Timestamp,
-    audit::{Action, MAX_USER_AGENT, ObjectType, Origin},
+    audit::{Action, AuditRow, MAX_USER_AGENT, ObjectType, Origin},
 };
 use gantry_store::AuditFilter;
 use serde::Serialize;
@@ -17,7 +16,7 @@ use crate::{
     App, Peer,
     error::{Outcome, Problem},
     guard::{self, RequestId},
-    operation::{Listed, Params},
+    operation::{Listed, Operation, Page, Query, query},
 };
 
 /// Returns a view as rows of the audit log keep it: without the spent part of budgets, which changes by itself.
@@ -46,34 +45,40 @@ fn user_agent(headers: &HeaderMap) -> Option<String> {
     Some(text.chars().take(MAX_USER_AGENT).collect())
 }
 
-/// The audit log
-///
-/// Who did what to which object, from where: newest first, with the fields that changed as they were and as they are.
-pub(crate) async fn list(app: State<App>, mut params: Params) -> Outcome<impl IntoResponse> {
-    let page = params.page()?;
-    let time = "an RFC 3339 time";
-    let (from, to) = (
-        params.parsed("from", time, Timestamp::parse_rfc3339)?,
-        params.parsed("to", time, Timestamp::parse_rfc3339)?,
-    );
+query! {
+    pub(crate) struct AuditQuery {
+        page: Page,
+        /// The first moment of the range.
+        from: Option<Timestamp>,
+        /// The moment after the last one of the range.
+        to: Option<Timestamp>,
+        /// Only what this user did: an id, or the user's name at that time, in upper or lower case.
+        actor: Option<String>,
+        /// Only this kind of action.
+        action: Option<Action>,
+        /// Only actions on this kind of object.
+        object_type: Option<ObjectType>,
+        /// Only actions on the object with this id.
+        object_id: Option<String>,
+    }
+}
+
+pub(crate) const LIST: Operation = Operation::new("listAuditLog", "The audit log").about(
+    "The rows say who did what to which object, and from where. The newest row comes first. `before` and `after` have the \
+     fields that changed. `hash` covers the row and the hash of the row before (`prev_hash`); `gantry audit verify` \
+     checks the chain.",
+);
+
+pub(crate) async fn list(
+    app: State<App>,
+    Query(AuditQuery { page, from, to, actor, action, object_type, object_id }): Query<AuditQuery>,
+) -> Outcome<Listed<AuditRow>> {
     if from.zip(to).is_some_and(|(from, to)| from >= to) {
         return Err(Problem::invalid("from", "`from` must be before `to`"));
     }
-    let action = params.parsed("action", "an action such as user.create", Action::parse)?;
-    let object_type = params.parsed("object_type", "a kind of object such as model", ObjectType::parse)?;
-    // A number is a user's id. Anything else is the user's name at that time, in upper or lower case.
-    let actor = params.text("actor");
     let actor_id = actor.as_deref().and_then(|it| it.parse().ok());
-    let filter = AuditFilter {
-        from,
-        to,
-        actor_id,
-        actor: actor.filter(|_| actor_id.is_none()),
-        action,
-        object_type,
-        object_id: params.text("object_id"),
-    };
-    params.finish()?;
+    let actor = actor.filter(|_| actor_id.is_none());
+    let filter = AuditFilter { from, to, actor_id, actor, action, object_type, object_id };
     let mut tx = app.store.read().await?;
     let (rows, total) = tx.audit_rows(&filter, page.limit, page.offset).await?;
     Ok(Listed(rows, total))

@@ -1,16 +1,12 @@
-//! `/admin/audit` and `/admin/events`.
+//! `/admin/events`.
 
-use gantry_domain::{
-    ErrorCode,
-    audit::{Action, ActorType, ObjectType},
-};
+use gantry_domain::ErrorCode;
 use serde_json::{Value, json};
 
 use super::{
     Doc,
     schema::{
-        count, event, flag, id, id_of, json_text, list as array, named, nullable, object, one_of, text, time,
-        whole, word,
+        count, event, flag, id, id_of, json_text, list as array, named, nullable, object, one_of, text,
     },
 };
 
@@ -61,45 +57,6 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         })
         .collect();
     vec![("Event", any)]
-}
-
-pub(crate) fn list() -> Doc {
-    let actions: Vec<&str> = Action::ALL.iter().map(|it| it.as_str()).collect();
-    let objects: Vec<&str> = ObjectType::ALL.iter().map(|it| it.as_str()).collect();
-    let actors: Vec<&str> = ActorType::ALL.iter().map(|it| it.as_str()).collect();
-    let hash = || word("^[0-9a-f]{64}$");
-    let side = || json!({ "type": ["object", "null"] });
-    Doc::new("listAuditLog", "The audit log")
-        .about(
-            "Who did what to which object, from where: newest first, with the fields that changed as they were and as \
-             they are. `hash` covers the row and the hash of the row before (`prev_hash`); `gantry audit verify` checks \
-             the chain.",
-        )
-        .paged()
-        .query("from", time(), "The first moment.")
-        .query("to", time(), "The moment after the last.")
-        .query("actor", text(), "Only what this user did: an id, or a name as it was then, in any case.")
-        .query("action", one_of(&actions), "Only this kind of action.")
-        .query("object_type", one_of(&objects), "Only actions on this kind of object.")
-        .query("object_id", text(), "Only actions on the object with this id.")
-        .list(object([
-            ("seq", whole(1, i64::MAX)),
-            ("at", time()),
-            ("actor_type", one_of(&actors)),
-            ("actor_id", nullable(id())),
-            ("actor", nullable(text())),
-            // Rows of an older version may have words that this one does not know.
-            ("action", text()),
-            ("object_type", one_of(&objects)),
-            ("object_id", text()),
-            ("before", side()),
-            ("after", side()),
-            ("ip", nullable(text())),
-            ("request_id", nullable(text())),
-            ("user_agent", nullable(text())),
-            ("prev_hash", hash()),
-            ("hash", hash()),
-        ]))
 }
 
 pub(crate) fn events() -> Doc {

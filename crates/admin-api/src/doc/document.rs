@@ -14,7 +14,6 @@ use super::{
     inference::{self, Caller},
     models, registry,
     schema::{self, id, list, nullable, object_but, one_of, text},
-    usage,
 };
 use crate::{
     policy::{Access, BodyLimit, area, right_of, scope_word},
@@ -414,7 +413,7 @@ fn schemas() -> Components {
         ],
     );
     let common = [("ErrorCode", one_of(&codes)), ("Error", whole)];
-    let all = [usage::schemas(), registry::schemas()];
+    let all = [registry::schemas()];
     let more = [models::schemas(), host::schemas(), audit::schemas()];
     common.into_iter().chain(all.into_iter().flatten()).chain(more.into_iter().flatten()).collect()
 }

@@ -13,7 +13,6 @@ mod inference;
 pub(crate) mod models;
 pub(crate) mod registry;
 pub(crate) mod system;
-pub(crate) mod usage;
 
 pub(crate) use crate::operation::{Doc, JSON, Param, Reply};
 pub use document::document;

@@ -195,6 +195,12 @@ impl Doc {
         self.answers.push(Reply { status, about, content: vec![(media_type, schema)], counted: false });
     }
 
+    /// Adds an answer that is no JSON.
+    pub(crate) fn answered_with(&mut self, media_type: &'static str, about: &'static str, schema: Value) {
+        let content = vec![(media_type, schema)];
+        self.answers.push(Reply { status: 200, about, content, counted: false });
+    }
+
     /// Adds a window of a list, with the length of the whole in `X-Total-Count`.
     pub(crate) fn listed(&mut self, entry: Value) {
         let content = vec![(JSON, schema::list(entry))];

@@ -5,11 +5,14 @@ use std::{borrow::Cow, marker::PhantomData};
 
 use axum::extract::{FromRequest, Request};
 use gantry_domain::{
-    ApiError, FieldProblem, OrgId, Role, Timestamp, UserId,
+    ApiError, FieldProblem, KeyId, OrgId, Role, Timestamp, UserId,
+    audit::{Action, ObjectType},
     chat::ChatRole,
     key::KeyStatus,
     limit::LimitMode,
+    model::Task,
     schema::{self, Components, Member},
+    usage::Outcome as Ending,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -506,6 +509,7 @@ macro_rules! ids {
 ids! {
     OrgId: "orgs" "the id of an organisation";
     UserId: "users" "the id of a user";
+    KeyId: "keys" "the id of a key";
 }
 
 /// Enums that are written as words.
@@ -543,7 +547,7 @@ macro_rules! words {
     )+};
 }
 
-words!(ChatRole, KeyStatus, LimitMode, Role);
+words!(Action, ChatRole, Ending, KeyStatus, LimitMode, ObjectType, Role, Task);
 
 /// Words as a sentence lists them: `a, b or c`.
 pub(super) fn one_of<'a>(words: impl IntoIterator<Item = &'a str>) -> Cow<'static, str> {

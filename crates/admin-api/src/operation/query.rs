@@ -8,7 +8,7 @@ use axum::{
     http::{Uri, request::Parts},
 };
 use gantry_domain::{
-    ErrorCode,
+    ErrorCode, Timestamp,
     schema::{self, Components},
 };
 use gantry_store::{Order, Sort};
@@ -261,6 +261,34 @@ impl<T: QueryValue> Parameter for Required<T> {
     }
 }
 
+impl QueryValue for String {
+    fn allowed() -> Cow<'static, str> {
+        "a text".into()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Some(text.to_owned())
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        schema::text()
+    }
+}
+
+impl QueryValue for Timestamp {
+    fn allowed() -> Cow<'static, str> {
+        "an RFC 3339 time".into()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::parse_rfc3339(text)
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        schema::time()
+    }
+}
+
 /// `q`: part of a name. A longer text would find nothing, and databases have limits of their own.
 pub(crate) struct Search(pub(crate) String);
 
@@ -305,6 +333,59 @@ impl<const DEFAULT: bool> Parameter for Switch<DEFAULT> {
     }
 }
 
+/// One of a few words; without the parameter, the default one.
+pub(crate) struct Choice<T>(pub(crate) T);
+
+/// The words of a [`Choice`].
+pub(crate) trait Words: Sized {
+    const WORDS: &'static [&'static str];
+    const DEFAULT: &'static str;
+
+    fn parse(text: &str) -> Option<Self>;
+}
+
+impl<T: Words> Parameter for Choice<T> {
+    fn read(params: &mut Params, name: &'static str) -> Result<Self, Problem> {
+        let text = params.text(name);
+        let read = T::parse(text.as_deref().unwrap_or(T::DEFAULT));
+        let words = || super::one_of(T::WORDS.iter().copied());
+        read.map(Self).ok_or_else(|| Problem::invalid(name, format!("`{name}` must be {}", words())))
+    }
+
+    fn describe(doc: &mut Doc, name: &'static str, about: &str) {
+        doc.parameter(name, schema::defaulted(schema::one_of(T::WORDS), T::DEFAULT), false, about);
+    }
+}
+
+macro_rules! choices {
+    ($($type:ty: $($word:literal)+, or $default:literal;)+) => {$(
+        impl Words for $type {
+            const WORDS: &'static [&'static str] = &[$($word),+];
+            const DEFAULT: &'static str = $default;
+
+            fn parse(text: &str) -> Option<Self> {
+                <$type>::parse(text)
+            }
+        }
+    )+};
+}
+
+choices! {
+    gantry_store::GroupBy: "model" "key" "user" "org", or "model";
+    gantry_store::Bucket: "minute" "hour" "day", or "hour";
+}
+
+/// A group of parameters that several operations share.
+impl<Q: Parameters> Parameter for Q {
+    fn read(params: &mut Params, _: &'static str) -> Result<Self, Problem> {
+        <Q as Parameters>::read(params)
+    }
+
+    fn describe(doc: &mut Doc, _: &'static str, _: &str) {
+        <Q as Parameters>::describe(doc);
+    }
+}
+
 impl Parameter for Page {
     fn read(params: &mut Params, _: &'static str) -> Result<Self, Problem> {
         params.page()
@@ -322,6 +403,8 @@ impl Parameter for Page {
 pub(crate) trait Columns: Sized + Default {
     /// The words for them; the first one is the default.
     const WORDS: &'static [&'static str];
+    /// The order if the request names no column.
+    const ORDER: Order;
 
     fn parse(text: &str) -> Option<Self>;
 }
@@ -329,7 +412,7 @@ pub(crate) trait Columns: Sized + Default {
 impl<C: Columns> Parameter for Sort<C> {
     fn read(params: &mut Params, _: &'static str) -> Result<Self, Problem> {
         let columns = super::one_of(C::WORDS.iter().copied());
-        Ok(params.sort(&columns, C::parse)?.unwrap_or(Self { by: C::default(), order: Order::Asc }))
+        Ok(params.sort(&columns, C::parse)?.unwrap_or(Self { by: C::default(), order: C::ORDER }))
     }
 
     fn describe(doc: &mut Doc, name: &'static str, _: &str) {
@@ -337,7 +420,11 @@ impl<C: Columns> Parameter for Sort<C> {
             |it: &&str| [(*it).to_owned(), format!("-{it}"), format!("{it}:asc"), format!("{it}:desc")];
         let words: Vec<String> = C::WORDS.iter().flat_map(forms).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let default = C::WORDS.first().copied().unwrap_or_default();
+        let first = C::WORDS.first().copied().unwrap_or_default();
+        let default = match C::ORDER {
+            Order::Asc => first.to_owned(),
+            Order::Desc => format!("-{first}"),
+        };
         let schema = schema::defaulted(schema::one_of(&words), default);
         let about = "The column to sort by. With `-` in front or `:desc` behind, the largest comes first.";
         doc.parameter(name, schema, false, about);
@@ -345,9 +432,10 @@ impl<C: Columns> Parameter for Sort<C> {
 }
 
 macro_rules! columns {
-    ($($type:ty: $($word:literal)+;)+) => {$(
+    ($($type:ty: $order:ident $($word:literal)+;)+) => {$(
         impl Columns for $type {
             const WORDS: &'static [&'static str] = &[$($word),+];
+            const ORDER: Order = Order::$order;
 
             fn parse(text: &str) -> Option<Self> {
                 <$type>::parse(text)
@@ -357,7 +445,9 @@ macro_rules! columns {
 }
 
 columns! {
-    gantry_store::OrgColumn: "id" "name" "created_at";
-    gantry_store::UserColumn: "id" "username" "created_at" "last_login_at";
-    gantry_store::KeyColumn: "id" "name" "created_at" "last_used_at";
+    gantry_store::OrgColumn: Asc "id" "name" "created_at";
+    gantry_store::UserColumn: Asc "id" "username" "created_at" "last_login_at";
+    gantry_store::KeyColumn: Asc "id" "name" "created_at" "last_used_at";
+    gantry_store::GroupColumn: Desc "requests" "errors" "prompt_tokens" "completion_tokens" "total_tokens" "p50_ms"
+        "p95_ms";
 }

@@ -1,39 +1,44 @@
 //! `/admin/usage/aggregate`.
 
-use axum::{extract::State, response::IntoResponse};
-use gantry_store::{GroupBy, GroupColumn, Order, Sort, UsageGroup};
-use serde::Serialize;
+use axum::extract::State;
+use gantry_domain::{
+    schema::{id, nullable},
+    view,
+};
+use gantry_store::{GroupBy, GroupColumn, Sort, UsageGroup};
 
-use super::{Whose, filter};
+use super::{
+    READ_ERRORS,
+    filter::{Filter, Scoped},
+};
 use crate::{
     App,
     error::Outcome,
-    operation::{Listed, Params},
+    operation::{Choice, Listed, Operation, Page, Query, query},
     policy::Caller,
 };
 
-/// What groups can be sorted by.
-const COLUMNS: &str = "requests, errors, prompt_tokens, completion_tokens, total_tokens, p50_ms or p95_ms";
-
-#[derive(Debug, Serialize)]
-struct GroupView {
-    /// What people call it.
-    group: String,
-    group_id: Option<i64>,
-    /// Whether the group has an id, and nothing that the caller may see has that id any more.
-    deleted: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model_name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key_prefix: Option<String>,
-    requests: i64,
-    errors: i64,
-    prompt_tokens: i64,
-    completion_tokens: i64,
-    total_tokens: i64,
-    cached_tokens: i64,
-    p50_ms: i64,
-    p95_ms: i64,
+view! {
+    /// The requests of one model, key, user or organisation.
+    #[derive(Debug)]
+    pub(crate) struct GroupView {
+        /// What people call it.
+        group: String,
+        group_id: Option<i64> as nullable(id()),
+        /// The group has an id, and nothing that the caller may see has that id any more.
+        deleted: bool,
+        model_name: Option<String> => optional,
+        key_prefix: Option<String> => optional,
+        requests: i64,
+        /// Requests with a status of 400 or more.
+        errors: i64,
+        prompt_tokens: i64,
+        completion_tokens: i64,
+        total_tokens: i64,
+        cached_tokens: i64,
+        p50_ms: i64,
+        p95_ms: i64,
+    }
 }
 
 impl GroupView {
@@ -81,28 +86,44 @@ impl GroupView {
     }
 }
 
-/// Totals by group
-///
-/// `group_by` is model, key, user or org; `sort` a column of the answer, descending with `-` in front. Errors are
-/// requests with a status of 400 or more, whoever is to blame.
-pub(crate) async fn aggregate(app: State<App>, caller: Caller, params: Params) -> Outcome<impl IntoResponse> {
-    groups(&app, Whose::managed_by(&caller), params).await
+query! {
+    pub(crate) struct Grouping {
+        page: Page,
+        /// What the requests of a group have in common.
+        group_by: Choice<GroupBy>,
+        sort: Sort<GroupColumn>,
+    }
 }
 
-pub(crate) async fn groups(
-    app: &App,
-    whose: Whose,
-    mut params: Params,
-) -> Outcome<impl IntoResponse + use<>> {
-    let page = params.page()?;
-    let by = params.parsed("group_by", "model, key, user or org", GroupBy::parse)?.unwrap_or_default();
-    let most = Sort { by: GroupColumn::Requests, order: Order::Desc };
-    let sort = params.sort(COLUMNS, GroupColumn::parse)?.unwrap_or(most);
-    let filter = filter(&mut params, whose, app.clock.now())?;
-    params.finish()?;
-    let all = whose.org.is_none();
-    let _place = app.long_reads.begin(whose.asks).await?;
+query! {
+    pub(crate) struct GroupQuery {
+        grouping: Grouping,
+        filter: Filter,
+    }
+}
+
+pub(crate) const AGGREGATE: Operation = Operation::new("aggregateUsage", "Totals by group")
+    .about(
+        "Errors are requests with a status of 400 or more, whoever is to blame. `deleted` says that nothing that you may \
+         see has this id any more. Requests without a model name are the group `no model`, whose `model_name` is empty.",
+    )
+    .errors(READ_ERRORS);
+
+pub(crate) async fn aggregate(
+    app: State<App>,
+    caller: Caller,
+    Query(GroupQuery { grouping, filter }): Query<GroupQuery>,
+) -> Outcome<Listed<GroupView>> {
+    groups(&app, filter.managed_by(&caller, app.clock.now())?, grouping).await
+}
+
+/// Returns one page of the groups of the requests that the filter lets through.
+pub(crate) async fn groups(app: &App, of: Scoped, grouping: Grouping) -> Outcome<Listed<GroupView>> {
+    let Scoped { asks, org, filter } = of;
+    let Grouping { page, group_by: Choice(by), sort } = grouping;
+    let _place = app.long_reads.begin(asks).await?;
     let mut tx = app.store.read().await?;
-    let (groups, total) = tx.usage_groups(&filter, by, sort, page.limit, page.offset, whose.org).await?;
+    let (groups, total) = tx.usage_groups(&filter, by, sort, page.limit, page.offset, org).await?;
+    let all = org.is_none();
     Ok(Listed(groups.into_iter().map(|it| GroupView::new(by, it, all)).collect(), total))
 }

@@ -9,20 +9,23 @@ use axum::{
     body::Body,
     extract::State,
     http::header::{CONTENT_DISPOSITION, CONTENT_TYPE},
-    response::IntoResponse,
+    response::{IntoResponse, Response},
 };
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use gantry_domain::{Timestamp, UserId};
+use gantry_domain::{
+    Timestamp, UserId,
+    schema::{Components, Members, text as any_text},
+};
 use gantry_store::{StoreResult, UsageFilter, UsageRef};
 use tracing::{error, warn};
 use uuid::Uuid;
 
-use super::{Whose, filter};
+use super::{READ_ERRORS, UsageView, filter::Filter};
 use crate::{
     App,
     error::Outcome,
-    operation::Params,
+    operation::{Doc, Operation, Output, Query},
     policy::{Caller, Grant},
 };
 
@@ -30,21 +33,43 @@ use crate::{
 const PAGE: i64 = 4096;
 /// Room for one line, in bytes: more than most lines need.
 const LINE_BYTES: usize = 320;
-/// The fields of a row of the list, in the same order.
-const HEADER: &str = "id,req_id,created_at,key_id,key_prefix,user_id,org_id,model_name,task,endpoint,stream,prompt_tokens,\
-                      completion_tokens,total_tokens,cached_tokens,estimated,latency_ms,ttft_ms,status_code,outcome,requests\n";
 
-/// Rows as CSV
-///
-/// All that match, newest first. Absent values are empty. A text that a spreadsheet would take for a formula has a `'`
-/// in front.
-pub(crate) async fn export(
-    app: State<App>,
-    caller: Caller,
-    mut params: Params,
-) -> Outcome<impl IntoResponse> {
-    let filter = filter(&mut params, Whose::managed_by(&caller), app.clock.now())?;
-    params.finish()?;
+/// A file with comma-separated values.
+pub(crate) struct Csv(Body);
+
+impl IntoResponse for Csv {
+    fn into_response(self) -> Response {
+        let headers = [
+            (CONTENT_TYPE, "text/csv; charset=utf-8"),
+            (CONTENT_DISPOSITION, "attachment; filename=\"usage.csv\""),
+        ];
+        (headers, self.0).into_response()
+    }
+}
+
+impl Output for Csv {
+    fn describe(doc: &mut Doc) {
+        doc.answered_with("text/csv", "A header, and one line for each row.", any_text());
+    }
+}
+
+/// The fields of a row of the list, in the same order.
+fn header() -> String {
+    let mut fields = Vec::new();
+    UsageView::members(&mut Components::new(), &mut fields);
+    let names: Vec<&str> = fields.iter().map(|it| it.name).collect();
+    format!("{}\n", names.join(","))
+}
+
+pub(crate) const EXPORT: Operation = Operation::new("exportUsage", "Rows as CSV")
+    .about(
+        "All rows that match, the newest first. Absent values are empty. A text that a spreadsheet would take for a \
+         formula has a `'` in front.",
+    )
+    .errors(READ_ERRORS);
+
+pub(crate) async fn export(app: State<App>, caller: Caller, Query(filter): Query<Filter>) -> Outcome<Csv> {
+    let filter = filter.managed_by(&caller, app.clock.now())?.filter;
     let user = caller.user.id;
     let grant = caller.grant;
     let mut pages = Pages { app: app.0, user, grant, filter, before: None, lines: Lines::default() };
@@ -53,8 +78,7 @@ pub(crate) async fn export(
         let _place = pages.app.long_reads.begin(pages.user).await?;
         pages.next().await?
     };
-    let head =
-        stream::iter([Some(Bytes::from_static(HEADER.as_bytes())), first].into_iter().flatten().map(Ok));
+    let head = stream::iter([Some(header().into()), first].into_iter().flatten().map(Ok));
     let rest = stream::unfold(pages, |mut pages| async move {
         pages.before?;
         if !pages.grant.holds(&pages.app).await {
@@ -74,11 +98,7 @@ pub(crate) async fn export(
         });
         Some((page.map_err(io::Error::other).transpose()?, pages))
     });
-    let headers = [
-        (CONTENT_TYPE, "text/csv; charset=utf-8"),
-        (CONTENT_DISPOSITION, "attachment; filename=\"usage.csv\""),
-    ];
-    Ok((headers, Body::from_stream(head.chain(rest))))
+    Ok(Csv(Body::from_stream(head.chain(rest))))
 }
 
 /// Where an export is.

@@ -1,49 +1,58 @@
 //! `/admin/usage/integrity`: do the sums say what the rows say?
 
 use axum::{Json, extract::State};
-use gantry_domain::Timestamp;
+use gantry_domain::{Timestamp, schema::Rfc3339, view};
 use gantry_store::{UsageCheck, UsageSums};
-use serde::Serialize;
 
-use crate::{App, app::SpoolReport, error::Outcome, operation::Params, policy::Caller};
+use super::READ_ERRORS;
+use crate::{App, app::SpoolReport, error::Outcome, operation::Operation, policy::Caller};
 
 /// Milliseconds.
 const DAY: i64 = 86_400_000;
 /// Most mismatches that are listed; the first ones say enough.
 const MAX_SHOWN: usize = 100;
 
-#[derive(Debug, Serialize)]
-pub(crate) struct Integrity {
-    ok: bool,
-    /// All hours of which raw rows are kept; `null` if there are none.
-    checked_from: Option<String>,
-    checked_to: Option<String>,
-    rows: i64,
-    /// Number of the same requests according to the sums.
-    rollup_rows_sum: i64,
-    mismatches: Vec<Mismatch>,
-    /// Counts of this gateway's usage spool since the gateway started.
-    spool: SpoolReport,
+view! {
+    #[derive(Debug)]
+    pub(crate) struct Integrity {
+        ok: bool,
+        /// The begin of the hours of which raw rows are kept; `null` if there are none.
+        checked_from: Option<Rfc3339>,
+        checked_to: Option<Rfc3339>,
+        /// The number of requests according to the rows.
+        rows: i64,
+        /// The number of the same requests according to the sums.
+        rollup_rows_sum: i64,
+        /// At most 100 of them are listed.
+        mismatches: Vec<Mismatch>,
+        /// The counts of this gateway's usage spool since the gateway started.
+        spool: SpoolReport,
+    }
 }
 
-/// A day (or the kept part of it) for which the rows, the hourly sums and the daily sums do not agree.
-#[derive(Debug, Serialize)]
-struct Mismatch {
-    from: String,
-    to: String,
-    rows: Counts,
-    hourly: Counts,
-    daily: Option<Counts>,
+view! {
+    /// A day (or the kept part of it) for which the rows, the hourly sums and the daily sums do not agree.
+    #[derive(Debug)]
+    pub(crate) struct Mismatch {
+        from: Rfc3339,
+        to: Rfc3339,
+        rows: Counts,
+        hourly: Counts,
+        /// `null` for a part of a day, which has no daily sum.
+        daily: Option<Counts>,
+    }
 }
 
-#[derive(Debug, Serialize)]
-struct Counts {
-    /// Refused requests may share rows.
-    rows: i64,
-    requests: i64,
-    errors: i64,
-    prompt_tokens: i64,
-    completion_tokens: i64,
+view! {
+    #[derive(Debug)]
+    pub(crate) struct Counts {
+        /// Refused requests may share rows.
+        rows: i64,
+        requests: i64,
+        errors: i64,
+        prompt_tokens: i64,
+        completion_tokens: i64,
+    }
 }
 
 impl From<UsageSums> for Counts {
@@ -56,8 +65,8 @@ impl From<UsageSums> for Counts {
 impl From<&UsageCheck> for Mismatch {
     fn from(check: &UsageCheck) -> Self {
         Self {
-            from: check.from.rfc3339(),
-            to: check.to.rfc3339(),
+            from: check.from.into(),
+            to: check.to.into(),
             rows: check.rows.into(),
             hourly: check.hours.into(),
             daily: check.days.map(Counts::from),
@@ -65,11 +74,13 @@ impl From<&UsageCheck> for Mismatch {
     }
 }
 
-/// Compare usage rows with their sums
-///
-/// Day by day, over everything that is kept. It reads all rows: some seconds for ten million.
-pub(crate) async fn integrity(app: State<App>, caller: Caller, params: Params) -> Outcome<Json<Integrity>> {
-    params.finish()?;
+pub(crate) const INTEGRITY: Operation = Operation::new("checkUsage", "Compare usage rows with their sums")
+    .about(
+        "Everything that is kept is compared, day by day. All rows are read: ten million take some seconds.",
+    )
+    .errors(READ_ERRORS);
+
+pub(crate) async fn integrity(app: State<App>, caller: Caller) -> Outcome<Json<Integrity>> {
     let _place = app.long_reads.begin(caller.user.id).await?;
     let mut tx = app.store.read().await?;
     let (since, extent) = (tx.usage_raw_since().await?, tx.usage_extent().await?);
@@ -77,8 +88,8 @@ pub(crate) async fn integrity(app: State<App>, caller: Caller, params: Params) -
     let range = extent.map(|(first, end)| (first.max(since), end)).filter(|(from, to)| from < to);
     let mut report = Integrity {
         ok: true,
-        checked_from: range.map(|it| it.0.rfc3339()),
-        checked_to: range.map(|it| it.1.rfc3339()),
+        checked_from: range.map(|it| it.0.into()),
+        checked_to: range.map(|it| it.1.into()),
         rows: 0,
         rollup_rows_sum: 0,
         mismatches: Vec::new(),

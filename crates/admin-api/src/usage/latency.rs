@@ -1,47 +1,61 @@
 //! `/admin/usage/latency` and `/admin/usage/ttft`.
 
 use axum::{Json, extract::State};
+use gantry_domain::view;
 use gantry_store::TimeKind;
-use serde::Serialize;
 
-use super::{Whose, filter};
-use crate::{App, error::Outcome, operation::Params, policy::Caller};
+use super::{READ_ERRORS, filter::Filter};
+use crate::{
+    App,
+    error::Outcome,
+    operation::{Operation, Query},
+    policy::Caller,
+};
 
-/// Milliseconds; `null` where there is no sample. Percentiles are within 1 %, the average is exact.
-#[derive(Debug, Serialize)]
-pub(crate) struct Durations {
-    p50_ms: Option<i64>,
-    p95_ms: Option<i64>,
-    p99_ms: Option<i64>,
-    avg_ms: Option<f64>,
-    samples: u64,
+view! {
+    /// Milliseconds; `null` where there is no sample.
+    #[derive(Debug)]
+    pub(crate) struct Durations {
+        p50_ms: Option<i64>,
+        p95_ms: Option<i64>,
+        p99_ms: Option<i64>,
+        /// The exact average.
+        avg_ms: Option<f64>,
+        samples: u64,
+    }
 }
 
-/// Latency
-///
-/// From the request's arrival to the last byte of its answer, of all requests that match: refused ones too, unless
-/// `outcome=ok` leaves them out.
-pub(crate) async fn latency(app: State<App>, caller: Caller, params: Params) -> Outcome<Json<Durations>> {
-    durations(&app, &caller, params, TimeKind::Latency).await
-}
+pub(crate) const LATENCY: Operation = Operation::new("getUsageLatency", "Latency")
+    .about(
+        "The time from the request's arrival to the last byte of its answer, for all requests that match. Refused \
+         requests count, too, unless `outcome=ok` leaves them out. Percentiles are within 1 %.",
+    )
+    .errors(READ_ERRORS);
 
-/// Time to first token
-///
-/// Of streamed answers.
-pub(crate) async fn ttft(app: State<App>, caller: Caller, params: Params) -> Outcome<Json<Durations>> {
-    durations(&app, &caller, params, TimeKind::Ttft).await
-}
-
-async fn durations(
-    app: &App,
-    caller: &Caller,
-    mut params: Params,
-    kind: TimeKind,
+pub(crate) async fn latency(
+    app: State<App>,
+    caller: Caller,
+    Query(filter): Query<Filter>,
 ) -> Outcome<Json<Durations>> {
-    let filter = filter(&mut params, Whose::managed_by(caller), app.clock.now())?;
-    params.finish()?;
-    let _place = app.long_reads.begin(caller.user.id).await?;
-    let times = app.store.read().await?.usage_times(&filter, kind).await?;
+    durations(&app, &caller, filter, TimeKind::Latency).await
+}
+
+pub(crate) const TTFT: Operation = Operation::new("getUsageTtft", "Time to first token")
+    .about("Only streamed answers have one.")
+    .errors(READ_ERRORS);
+
+pub(crate) async fn ttft(
+    app: State<App>,
+    caller: Caller,
+    Query(filter): Query<Filter>,
+) -> Outcome<Json<Durations>> {
+    durations(&app, &caller, filter, TimeKind::Ttft).await
+}
+
+async fn durations(app: &App, caller: &Caller, filter: Filter, kind: TimeKind) -> Outcome<Json<Durations>> {
+    let of = filter.managed_by(caller, app.clock.now())?;
+    let _place = app.long_reads.begin(of.asks).await?;
+    let times = app.store.read().await?.usage_times(&of.filter, kind).await?;
     let samples = times.histogram.samples();
     let percentile = |p| times.histogram.percentile(p);
     Ok(Json(Durations {

@@ -1,59 +1,68 @@
-//! `/admin/usage`: recent requests, and the filters that everything below it shares.
-//!
-//! The filters mean the same everywhere: the sums of a filter are the sums of the rows that its list shows, as long as
-//! raw rows are kept. Older hours live on in sums only, and count whole.
+//! `/admin/usage`: recent requests.
 
 pub(crate) mod aggregate;
 pub(crate) mod export;
+pub(crate) mod filter;
 pub(crate) mod integrity;
 pub(crate) mod latency;
 pub(crate) mod series;
 
-use std::time::Duration;
-
-use axum::{extract::State, response::IntoResponse};
+use axum::extract::State;
 use gantry_domain::{
-    KeyId, OrgId, Timestamp, UserId,
+    ErrorCode, KeyId, OrgId, UserId,
     model::Task,
+    schema::{Rfc3339, whole},
     usage::{Outcome as Ending, UsageRow},
+    view,
 };
-use gantry_store::{StatusFilter, UsageFilter};
-use serde::Serialize;
 use uuid::Uuid;
 
+use self::filter::{Filter, Scoped};
 use crate::{
     App,
-    error::{Outcome, Problem},
-    operation::{Listed, Params},
+    error::Outcome,
+    operation::{Listed, Operation, Page, Query, query},
     policy::Caller,
 };
 
-/// Longest time that `hours` may reach back: a leap year.
-const MAX_HOURS: i64 = 8784;
+/// What all reads of usage may answer: those of one caller run one after the other, and only a few may wait.
+pub(crate) const READ_ERRORS: &[ErrorCode] = &[ErrorCode::TooManyAttempts];
 
-#[derive(Debug, Serialize)]
-struct UsageView {
-    id: Uuid,
-    req_id: String,
-    created_at: String,
-    key_id: Option<KeyId>,
-    key_prefix: Option<String>,
-    user_id: Option<UserId>,
-    org_id: Option<OrgId>,
-    model_name: String,
-    task: Task,
-    endpoint: &'static str,
-    stream: bool,
-    prompt_tokens: i64,
-    completion_tokens: i64,
-    total_tokens: i64,
-    cached_tokens: Option<i64>,
-    estimated: bool,
-    latency_ms: i64,
-    ttft_ms: Option<i64>,
-    status_code: u16,
-    outcome: Ending,
-    requests: i64,
+view! {
+    /// A row of the ledger. An export has the same fields in the same order.
+    #[derive(Debug)]
+    pub(crate) struct UsageView: "UsageRow" {
+        id: Uuid,
+        /// The request id that the client saw. It need not be unique.
+        req_id: String,
+        created_at: Rfc3339,
+        /// `null` for requests of a browser session.
+        key_id: Option<KeyId>,
+        key_prefix: Option<String>,
+        user_id: Option<UserId>,
+        org_id: Option<OrgId>,
+        /// The served name as it was asked for, cut to 200 characters.
+        model_name: String,
+        task: Task,
+        /// The path of the endpoint.
+        endpoint: &'static str,
+        stream: bool,
+        prompt_tokens: i64,
+        completion_tokens: i64,
+        total_tokens: i64,
+        /// Prompt tokens that came from the engine's prefix cache, if the engine reports them.
+        cached_tokens: Option<i64>,
+        /// The gateway estimated the tokens, because the engine reported none.
+        estimated: bool,
+        latency_ms: i64,
+        /// Time to the first byte of a streamed answer.
+        ttft_ms: Option<i64>,
+        status_code: u16 as whole(100, 599),
+        outcome: Ending,
+        /// The number of requests that the row stands for. Requests of one caller that were refused for the same reason
+        /// may share a row.
+        requests: i64,
+    }
 }
 
 impl From<UsageRow> for UsageView {
@@ -61,7 +70,7 @@ impl From<UsageRow> for UsageView {
         Self {
             id: row.id,
             req_id: row.req_id,
-            created_at: row.created_at.rfc3339(),
+            created_at: row.created_at.into(),
             key_id: row.key_id,
             key_prefix: row.key_prefix,
             user_id: row.user_id,
@@ -84,93 +93,28 @@ impl From<UsageRow> for UsageView {
     }
 }
 
-/// Recent requests
-///
-/// Newest first.
-pub(crate) async fn list(app: State<App>, caller: Caller, params: Params) -> Outcome<impl IntoResponse> {
-    rows(&app, Whose::managed_by(&caller), params).await
+query! {
+    pub(crate) struct UsageQuery {
+        page: Page,
+        filter: Filter,
+    }
 }
 
-pub(crate) async fn rows(app: &App, whose: Whose, mut params: Params) -> Outcome<impl IntoResponse + use<>> {
-    let page = params.page()?;
-    let filter = filter(&mut params, whose, app.clock.now())?;
-    params.finish()?;
-    let _place = app.long_reads.begin(whose.asks).await?;
-    let (rows, total) = app.store.read().await?.usage(&filter, page.limit, page.offset).await?;
+pub(crate) const LIST: Operation = Operation::new("listUsage", "Recent requests")
+    .about("The newest request comes first.")
+    .errors(READ_ERRORS);
+
+pub(crate) async fn list(
+    app: State<App>,
+    caller: Caller,
+    Query(UsageQuery { page, filter }): Query<UsageQuery>,
+) -> Outcome<Listed<UsageView>> {
+    rows(&app, filter.managed_by(&caller, app.clock.now())?, page).await
+}
+
+/// Returns one page of the rows that the filter lets through.
+pub(crate) async fn rows(app: &App, of: Scoped, page: Page) -> Outcome<Listed<UsageView>> {
+    let _place = app.long_reads.begin(of.asks).await?;
+    let (rows, total) = app.store.read().await?.usage(&of.filter, page.limit, page.offset).await?;
     Ok(Listed(rows.into_iter().map(UsageView::from).collect(), total))
-}
-
-/// No organisation has this id: stands for one that the caller may not know of.
-const NOBODY: OrgId = OrgId(0);
-
-/// Whose usage may be asked for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Whose {
-    /// Who asks.
-    asks: UserId,
-    /// The organisation whose names may be shown; `None` is all.
-    org: Option<OrgId>,
-    /// The one user whose usage may be shown, and nothing else of the organisation.
-    user: Option<UserId>,
-}
-
-impl Whose {
-    /// Returns the scope of all usage that an administrator manages.
-    pub(crate) fn managed_by(caller: &Caller) -> Self {
-        Self { asks: caller.user.id, org: caller.scope(), user: None }
-    }
-
-    /// Returns the scope of the caller's own usage, in whichever organisation.
-    pub(crate) fn own(caller: &Caller) -> Self {
-        Self { asks: caller.user.id, org: Some(caller.user.org_id), user: Some(caller.user.id) }
-    }
-}
-
-/// The filters that all usage endpoints share. One's own usage has no choice of users and organisations.
-fn filter(params: &mut Params, whose: Whose, now: Timestamp) -> Outcome<UsageFilter> {
-    let hours = params.number("hours", 24, MAX_HOURS)?;
-    let time = "an RFC 3339 time";
-    // Rows carry the millisecond in which their request came, so the end is the next one.
-    let to = params.parsed("to", time, Timestamp::parse_rfc3339)?.unwrap_or(Timestamp(now.0 + 1));
-    let from = params.parsed("from", time, Timestamp::parse_rfc3339)?;
-    let from = from.unwrap_or_else(|| to.minus(Duration::from_secs(3600 * hours.unsigned_abs())));
-    if from >= to {
-        return Err(Problem::invalid("from", "`from` must be before `to`"));
-    }
-    let model = params.text("model");
-    let no_model = params.flag("no_model")?;
-    if no_model && model.is_some() {
-        return Err(Problem::invalid("no_model", "send either `model` or `no_model`"));
-    }
-    let (user_id, org_id) = if let Some(user) = whose.user {
-        (Some(user), None)
-    } else {
-        let org = params.id("org_id")?.map(OrgId);
-        let foreign = org.is_some_and(|it| whose.org.is_some_and(|own| own != it));
-        let org = if foreign { Some(NOBODY) } else { whose.org.or(org) };
-        (params.id("user_id")?.map(UserId), org)
-    };
-    Ok(UsageFilter {
-        from,
-        to,
-        // Any text may be a model's name, so no text of `model` can mean "no model".
-        model: if no_model { Some(String::new()) } else { model },
-        task: params.parsed("task", "generate or embed", Task::parse)?,
-        key_id: params.id("key_id")?.map(KeyId),
-        user_id,
-        org_id,
-        status: params.parsed("status", "a status such as 404, or a class such as 4xx", status)?,
-        outcome: params.parsed(
-            "outcome",
-            "ok, client_error, upstream_error, client_closed, timeout or rejected",
-            Ending::parse,
-        )?,
-    })
-}
-
-fn status(text: &str) -> Option<StatusFilter> {
-    match text.strip_suffix("xx") {
-        Some(class) => class.parse().ok().filter(|it| (1..=5).contains(it)).map(StatusFilter::Class),
-        None => text.parse().ok().filter(|it| (100..=599).contains(it)).map(StatusFilter::Exact),
-    }
 }

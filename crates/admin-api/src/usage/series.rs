@@ -1,14 +1,17 @@
 //! `/admin/usage/series`.
 
 use axum::{Json, extract::State};
-use gantry_store::Bucket;
-use serde::Serialize;
+use gantry_domain::{Timestamp, schema::Rfc3339, view};
+use gantry_store::{Bucket, UsageSums};
 
-use super::{Whose, filter};
+use super::{
+    READ_ERRORS,
+    filter::{Filter, Scoped},
+};
 use crate::{
     App,
     error::{Outcome, Problem},
-    operation::Params,
+    operation::{Choice, Operation, Query, query},
     policy::Caller,
 };
 
@@ -17,28 +20,54 @@ const MAX_STEPS: i64 = 10_000;
 /// Most minutes: two days. They come from raw rows, not from sums.
 const MAX_MINUTES: i64 = 48 * 60 + 1;
 
-#[derive(Debug, Serialize)]
-pub(crate) struct Step {
-    /// Begin of the step, RFC 3339. The first may begin before the range; only requests of the range count.
-    ts: String,
-    requests: i64,
-    errors: i64,
-    prompt_tokens: i64,
-    completion_tokens: i64,
-    total_tokens: i64,
+view! {
+    /// The requests of one step.
+    #[derive(Debug)]
+    pub(crate) struct Step {
+        /// The begin of the step. The first step may begin before the range; only requests of the range count.
+        ts: Rfc3339,
+        requests: i64,
+        /// Requests with a status of 400 or more.
+        errors: i64,
+        prompt_tokens: i64,
+        completion_tokens: i64,
+        total_tokens: i64,
+    }
 }
 
-/// Totals over time
-///
-/// `bucket` is minute (at most 48 hours), hour (the default) or day. Steps without requests are there too.
-pub(crate) async fn series(app: State<App>, caller: Caller, params: Params) -> Outcome<Json<Vec<Step>>> {
-    steps(&app, Whose::managed_by(&caller), params).await
+query! {
+    pub(crate) struct Steps {
+        /// The length of a step.
+        bucket: Choice<Bucket>,
+    }
 }
 
-pub(crate) async fn steps(app: &App, whose: Whose, mut params: Params) -> Outcome<Json<Vec<Step>>> {
-    let bucket = params.parsed("bucket", "minute, hour or day", Bucket::parse)?.unwrap_or(Bucket::Hour);
-    let filter = filter(&mut params, whose, app.clock.now())?;
-    params.finish()?;
+query! {
+    pub(crate) struct SeriesQuery {
+        steps: Steps,
+        filter: Filter,
+    }
+}
+
+pub(crate) const SERIES: Operation = Operation::new("getUsageSeries", "Totals over time")
+    .about(
+        "Steps without requests are in the answer, too. A series has at most 48 hours of minutes, or 10000 steps of \
+         another length.",
+    )
+    .errors(READ_ERRORS);
+
+pub(crate) async fn series(
+    app: State<App>,
+    caller: Caller,
+    Query(SeriesQuery { steps: size, filter }): Query<SeriesQuery>,
+) -> Outcome<Json<Vec<Step>>> {
+    steps(&app, filter.managed_by(&caller, app.clock.now())?, size).await
+}
+
+/// Returns the steps of the requests that the filter lets through.
+pub(crate) async fn steps(app: &App, of: Scoped, size: Steps) -> Outcome<Json<Vec<Step>>> {
+    let Scoped { asks, filter, .. } = of;
+    let Steps { bucket: Choice(bucket) } = size;
     let limit = if bucket == Bucket::Minute { MAX_MINUTES } else { MAX_STEPS };
     let n_steps = bucket.count(filter.from, filter.to);
     if n_steps > limit {
@@ -47,10 +76,10 @@ pub(crate) async fn steps(app: &App, whose: Whose, mut params: Params) -> Outcom
         );
         return Err(Problem::invalid("bucket", message));
     }
-    let _place = app.long_reads.begin(whose.asks).await?;
+    let _place = app.long_reads.begin(asks).await?;
     let series = app.store.read().await?.usage_series(&filter, bucket).await?;
-    let step = |(start, sums): (gantry_domain::Timestamp, gantry_store::UsageSums)| Step {
-        ts: start.rfc3339(),
+    let step = |(start, sums): (Timestamp, UsageSums)| Step {
+        ts: start.into(),
         requests: sums.requests,
         errors: sums.errors,
         prompt_tokens: sums.prompt_tokens,

@@ -217,6 +217,7 @@ shapes! {
     time() => Rfc3339;
     formatted("uuid") => uuid::Uuid;
     id() => KeyId, ModelId, OrgId, TokenId, UserId;
+    formatted("uuid") => uuid::Uuid;
 }
 
 impl<T: Shape> Shape for Option<T> {
@@ -263,7 +264,11 @@ shapes_of_words! {
     crate::chat::ChatRole,
     crate::key::KeyStatus,
     crate::limit::LimitMode: "LimitMode",
+    crate::audit::Action,
+    crate::audit::ActorType,
+    crate::audit::ObjectType,
     crate::model::EngineKind: "Engine",
     crate::model::State,
     crate::model::Task: "Task",
+    crate::usage::Outcome,
 }
