@@ -31,7 +31,6 @@ pub mod password;
 mod playground;
 pub mod policy;
 pub mod recovery;
-mod reg;
 pub mod routes;
 pub mod seats;
 pub mod session;

@@ -14,7 +14,6 @@ pub(crate) mod host;
 mod inference;
 pub(crate) mod models;
 pub(crate) mod pages;
-pub(crate) mod registry;
 pub(crate) mod system;
 pub(crate) mod tokens;
 pub(crate) mod usage;

@@ -8,6 +8,7 @@ use gantry_domain::{
     ApiError, FieldProblem, OrgId, Role, Timestamp, UserId,
     key::KeyStatus,
     limit::LimitMode,
+    model::Task,
     schema::{self, Components, Member},
 };
 use serde::de::DeserializeOwned;
@@ -510,7 +511,7 @@ macro_rules! words {
     )+};
 }
 
-words!(Role, KeyStatus, LimitMode);
+words!(Role, KeyStatus, LimitMode, Task);
 
 /// Words as a sentence lists them: `a, b or c`.
 pub(super) fn one_of<'a>(words: impl IntoIterator<Item = &'a str>) -> Cow<'static, str> {

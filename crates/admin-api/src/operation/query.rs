@@ -154,11 +154,12 @@ pub(crate) struct Query<Q>(pub(crate) Q);
 
 /// The parameters of a query string. Declared by [`query!`].
 pub(crate) trait Parameters: Sized {
-    /// Takes them.
+    /// Reads them.
     ///
     /// # Errors
-    /// 422 for the first illegal one.
-    fn read(params: &mut Params) -> Result<Self, Problem>;
+    /// 422 for one that is not among them, else for the first illegal or missing one: a misspelt name is often the reason
+    /// why one is missing.
+    fn read(params: Params) -> Result<Self, Problem>;
 
     /// Adds them to the documentation.
     fn describe(doc: &mut Doc);
@@ -168,10 +169,20 @@ impl<S: Send + Sync, Q: Parameters> FromRequestParts<S> for Query<Q> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let mut params = Params::of(&parts.uri)?;
-        let read = Q::read(&mut params)?;
+        Q::read(Params::of(&parts.uri)?).map(Self)
+    }
+}
+
+/// For lists that take no other parameters.
+impl Parameters for Page {
+    fn read(mut params: Params) -> Result<Self, Problem> {
+        let page = params.page();
         params.finish()?;
-        Ok(Self(read))
+        page
+    }
+
+    fn describe(doc: &mut Doc) {
+        <Self as Parameter>::describe(doc, "", "");
     }
 }
 
@@ -199,9 +210,13 @@ macro_rules! query {
         }
 
         impl $crate::operation::Parameters for $type {
-            fn read(params: &mut $crate::operation::Params) -> Result<Self, $crate::Problem> {
-                $(let $field = <$ty as $crate::operation::Parameter>::read(params, gantry_domain::schema::field_name(stringify!($field)))?;)*
-                Ok(Self { $($field,)* })
+            fn read(mut params: $crate::operation::Params) -> Result<Self, $crate::Problem> {
+                $(
+                    let name = gantry_domain::schema::field_name(stringify!($field));
+                    let $field = <$ty as $crate::operation::Parameter>::read(&mut params, name);
+                )*
+                params.finish()?;
+                Ok(Self { $($field: $field?,)* })
             }
 
             fn describe(doc: &mut $crate::operation::Doc) {

@@ -27,6 +27,8 @@ pub enum Task {
 }
 
 impl Task {
+    pub const ALL: [Self; 2] = [Self::Generate, Self::Embed];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Generate => "generate",
@@ -35,7 +37,7 @@ impl Task {
     }
 
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Generate, Self::Embed].into_iter().find(|it| it.as_str() == text)
+        Self::ALL.into_iter().find(|it| it.as_str() == text)
     }
 }
 

@@ -253,4 +253,7 @@ shapes_of_words! {
     crate::Role: "Role",
     crate::key::KeyStatus,
     crate::limit::LimitMode: "LimitMode",
+    crate::model::EngineKind: "Engine",
+    crate::model::State: "ModelState",
+    crate::model::Task: "Task",
 }
