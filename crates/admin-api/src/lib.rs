@@ -34,7 +34,6 @@ pub mod password;
 mod playground;
 pub mod policy;
 pub mod recovery;
-mod reg;
 mod router;
 pub mod routes;
 pub mod seats;

@@ -18,7 +18,7 @@ use crate::{
     App,
     app::LiveRoute,
     error::{Outcome, Problem},
-    operation::{Listed, NoQuery, Operation, Page, Query, query},
+    operation::{Listed, NoQuery, Operation, Page, Query},
     policy::Caller,
 };
 
@@ -43,12 +43,6 @@ view! {
     }
 }
 
-query! {
-    pub(crate) struct RunningQuery {
-        page: Page,
-    }
-}
-
 pub(crate) const RUNNING: Operation = Operation::new("listRunningModels", "Models that can be called now").about(
     "The list contains managed models and those of the registry that the user may call and whose engine is healthy: it runs, \
      its breaker is closed, and it is not silent while requests wait. The list is for people; keys have `/v1/models`.",
@@ -57,7 +51,7 @@ pub(crate) const RUNNING: Operation = Operation::new("listRunningModels", "Model
 pub(crate) async fn running(
     app: State<App>,
     caller: Caller,
-    Query(RunningQuery { page }): Query<RunningQuery>,
+    Query(page): Query<Page>,
 ) -> Outcome<Listed<RunningModel>> {
     let healthy = |name: &str| app.engines.route_health(name).is_some_and(RouteHealth::is_ok);
     let allowed = |name: &str| may_call(&caller, name);

@@ -17,11 +17,12 @@ use gantry_domain::Role;
 use crate::{
     App, audit, auth, bootstrap, chat,
     doc::{self, Doc},
-    events, health, keys, models,
+    events, health, keys,
+    models::{self, registry},
     operation::{Operation, Signature},
     orgs, pages, playground,
     policy::{Access, BodyLimit, Policy},
-    reg, system, tokens, upstreams, usage, users,
+    system, tokens, upstreams, usage, users,
 };
 
 /// One row of the table.
@@ -209,25 +210,18 @@ pub fn routes() -> Vec<Route> {
             models::dry_run::unsaved,
             doc::models::dry_run_unsaved,
         ),
-        route(GET, "/admin/models/registry", ADMIN, NONE, reg::list, doc::registry::list_entries),
-        route(POST, "/admin/models/registry", OWNER, BODY, reg::add, doc::registry::add),
-        route(DELETE, "/admin/models/registry", OWNER, NONE, reg::remove, doc::registry::remove),
-        route(
-            PATCH,
-            "/admin/models/registry/{*served_name}",
-            OWNER,
-            BODY,
-            reg::change,
-            doc::registry::change,
-        ),
-        route(
+        op(GET, "/admin/models/registry", ADMIN, NONE, registry::list, registry::LIST),
+        op(POST, "/admin/models/registry", OWNER, BODY, registry::add, registry::ADD),
+        op(
             DELETE,
-            "/admin/models/registry/{*served_name}",
+            "/admin/models/registry",
             OWNER,
             NONE,
-            reg::remove,
-            doc::registry::remove_named,
+            registry::remove_by_query,
+            registry::REMOVE_BY_QUERY,
         ),
+        op(PATCH, "/admin/models/registry/{*served_name}", OWNER, BODY, registry::change, registry::CHANGE),
+        op(DELETE, "/admin/models/registry/{*served_name}", OWNER, NONE, registry::remove, registry::REMOVE),
         route(GET, "/admin/models/metrics", ADMIN, NONE, models::metrics::list, doc::models::metrics),
         route(GET, "/admin/models/{id}", ADMIN, NONE, models::show, doc::models::show),
         route(PATCH, "/admin/models/{id}", ADMIN, BODY, models::change, doc::models::change),
@@ -309,8 +303,8 @@ pub fn routes() -> Vec<Route> {
             system::host::capabilities,
             doc::host::capabilities,
         ),
-        route(GET, "/admin/upstreams", ADMIN, NONE, upstreams::list, doc::host::upstreams),
-        route(POST, "/admin/upstreams/refresh-health", ADMIN, BODY, upstreams::refresh, doc::host::refresh),
+        op(GET, "/admin/upstreams", ADMIN, NONE, upstreams::list, upstreams::LIST),
+        op(POST, "/admin/upstreams/refresh-health", ADMIN, BODY, upstreams::refresh, upstreams::REFRESH),
     ]
 }
 

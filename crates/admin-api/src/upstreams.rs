@@ -1,40 +1,72 @@
 //! `/admin/upstreams`: the engines that requests go to, as the gateway's probes see them.
 
-use axum::{Json, extract::State, response::IntoResponse};
-use gantry_domain::host::UpstreamView;
+use std::borrow::Cow;
+
+use axum::{Json, extract::State};
+use gantry_domain::{
+    Timestamp,
+    host::UpstreamView,
+    schema::{Components, list as array, text},
+};
+use serde_json::Value;
 
 use crate::{
     App,
     error::{Outcome, Problem},
-    operation::{Fields, MaybeObject, Params},
+    operation::{Field, Listed, Operation, OptionalBody, Page, Query, form},
 };
 
 /// Most names in one refresh.
 const MAX_NAMES: usize = 1000;
 
-/// Health of all engines
-///
-/// Lists managed models and engines entered by hand, by served name, with each of their addresses. Each is probed at
-/// `/v1/models` every `HEALTH_POLL_SEC` seconds; `history` has its last 60 probes. A model that does not run has no
-/// `url` and is not healthy.
-pub(crate) async fn list(app: State<App>, mut params: Params) -> Outcome<impl IntoResponse> {
-    let page = params.page()?;
-    params.finish()?;
+pub(crate) const LIST: Operation = Operation::new("listUpstreams", "Health of all engines").about(
+    "The list has managed models and engines that were entered by hand, by served name; one with several addresses is there \
+     with each of them. Each is probed at `/v1/models` every `HEALTH_POLL_SEC` seconds; `history` has its last 60 probes. A \
+     model that does not run has no `url` and is not healthy. `breaker.keeps_away` says whether a breaker that is not \
+     closed keeps all callers away, or only those whose requests got errors.",
+);
+
+pub(crate) async fn list(app: State<App>, Query(page): Query<Page>) -> Outcome<Listed<UpstreamView>> {
     Ok(page.of(app.monitor.upstreams()))
 }
 
-/// Probe engines now
-///
-/// `served_names` says which; without it, or without a body, all are. Answers when the probes are done, with those
-/// engines.
-pub(crate) async fn refresh(app: State<App>, body: MaybeObject) -> Outcome<Json<Vec<UpstreamView>>> {
-    let mut fields = Fields::new(body.0);
-    let names = fields.optional("served_names", "a list of served names", |it| {
+form! {
+    pub(crate) struct Refresh {
+        /// The served names whose engines are probed; without it, all engines are.
+        served_names: optional Names,
+    }
+}
+
+/// Served names, as many as one refresh may have.
+pub(crate) struct Names;
+
+impl Field for Names {
+    type Value = Vec<String>;
+
+    fn allowed() -> Cow<'static, str> {
+        "a list of served names".into()
+    }
+
+    fn read(value: &Value, _: Timestamp) -> Option<Vec<String>> {
         let names: Option<Vec<String>> =
-            it.as_array()?.iter().map(|it| it.as_str().map(str::to_owned)).collect();
+            value.as_array()?.iter().map(|it| it.as_str().map(str::to_owned)).collect();
         names.filter(|it| it.len() <= MAX_NAMES)
-    });
-    fields.finish()?;
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        let mut names = array(text());
+        names["maxItems"] = MAX_NAMES.into();
+        names
+    }
+}
+
+pub(crate) const REFRESH: Operation = Operation::new("refreshUpstreams", "Probe engines now")
+    .about("The answer comes when the probes are done, and has the engines that were probed.");
+
+pub(crate) async fn refresh(
+    app: State<App>,
+    OptionalBody(Refresh { served_names: names }): OptionalBody<Refresh>,
+) -> Outcome<Json<Vec<UpstreamView>>> {
     if let Some(names) = &names {
         let known = app.monitor.upstreams();
         if let Some(name) = names.iter().find(|name| known.iter().all(|it| it.served_name != **name)) {

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::model::{EngineKind, Task};
+use crate::{
+    model::{EngineKind, Task},
+    schema::{nullable, one_of, time},
+};
 
 /// The machine at one moment. Sizes are MiB.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -194,50 +197,60 @@ pub struct Found {
     pub detail: String,
 }
 
-/// An engine as the gateway's probes see it: one address behind a served name.
-#[derive(Debug, Clone, Serialize)]
-pub struct UpstreamView {
-    pub served_name: String,
-    /// `None` while the engine does not run.
-    pub url: Option<String>,
-    pub task: Task,
-    /// `None`: the engine was entered by hand.
-    pub engine_type: Option<EngineKind>,
-    pub source: &'static str,
-    /// The engine gets requests, and its last probe succeeded.
-    pub healthy: bool,
-    /// RFC 3339.
-    pub last_ok_at: Option<String>,
-    pub last_error: Option<String>,
-    /// Latency of the last probe that was answered.
-    pub latency_ms: Option<f64>,
-    /// Probes that failed in a row.
-    pub consecutive_failures: u32,
-    pub breaker: BreakerView,
-    pub in_flight: u32,
-    /// Models that the engine lists at `/v1/models`.
-    pub models: Vec<String>,
-    /// The last probes, oldest first.
-    pub history: Vec<ProbeView>,
+/// Where the gateway knows an engine from: a model of its own, or an entry that an owner made.
+pub const SOURCES: &[&str] = &["managed", "manual"];
+/// The states of a breaker.
+pub const BREAKER_STATES: &[&str] = &["closed", "half_open", "open"];
+
+crate::view! {
+    /// An engine as the gateway's probes see it: one address behind a served name.
+    #[derive(Debug, Clone)]
+    pub struct UpstreamView: "Upstream" {
+        pub served_name: String,
+        /// `null` while the engine does not run.
+        pub url: Option<String>,
+        pub task: Task,
+        /// `null`: the engine was entered by hand.
+        pub engine_type: Option<EngineKind>,
+        pub source: &'static str as one_of(SOURCES),
+        /// The engine gets requests, and its last probe succeeded.
+        pub healthy: bool,
+        /// RFC 3339.
+        pub last_ok_at: Option<String> as nullable(time()),
+        pub last_error: Option<String>,
+        /// Latency of the last probe that was answered.
+        pub latency_ms: Option<f64>,
+        /// Probes that failed in a row.
+        pub consecutive_failures: u32,
+        pub breaker: BreakerView,
+        pub in_flight: u32,
+        /// Models that the engine lists at `/v1/models`.
+        pub models: Vec<String>,
+        /// The last probes, oldest first.
+        pub history: Vec<ProbeView>,
+    }
 }
 
-#[derive(Debug, Clone, Serialize)]
-pub struct BreakerView {
-    /// `closed`, `open` or `half_open`.
-    pub state: &'static str,
-    /// Whose requests the breaker refuses while it is not closed: `all`, or `some` (only callers whose requests got
-    /// errors; the others are served).
-    pub keeps_away: Option<&'static str>,
-    pub cooldown_remaining_sec: f64,
+crate::view! {
+    #[derive(Debug, Clone)]
+    pub struct BreakerView {
+        pub state: &'static str as one_of(BREAKER_STATES),
+        /// Whose requests the breaker refuses while it is not closed: `all`, or `some` (only callers whose requests got
+        /// errors; the others are served).
+        pub keeps_away: Option<&'static str> as nullable(one_of(&["all", "some"])),
+        pub cooldown_remaining_sec: f64,
+    }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ProbeView {
-    /// RFC 3339.
-    pub ts: String,
-    pub ok: bool,
-    pub latency_ms: Option<f64>,
-    pub error: Option<String>,
+crate::view! {
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct ProbeView {
+        /// RFC 3339.
+        pub ts: String as time(),
+        pub ok: bool,
+        pub latency_ms: Option<f64>,
+        pub error: Option<String>,
+    }
 }
 
 /// Whether requests to a route can be expected to succeed.
@@ -277,7 +290,7 @@ impl RouteHealth {
         }
     }
 
-    /// Returns the state of the breaker: `closed`, `open` or `half_open`.
+    /// Returns the state of the breaker, one of [`BREAKER_STATES`].
     pub fn breaker(self) -> &'static str {
         match self {
             Self::Ok | Self::Down | Self::ProbesFail | Self::Stalled { .. } => "closed",

@@ -10,7 +10,7 @@ use gantry_domain::{
 use crate::{
     App,
     error::Outcome,
-    operation::{Listed, Operation, Page, Query, query},
+    operation::{Listed, Operation, Page, Query},
     policy::Caller,
 };
 
@@ -29,12 +29,6 @@ view! {
     }
 }
 
-query! {
-    pub(crate) struct OwnModelQuery {
-        page: Page,
-    }
-}
-
 pub(crate) const LIST: Operation = Operation::new("listOwnModels", "Models that one may call").about(
     "The list is in the order of the served names. It contains models that do not run just now, too. A key may be for \
      fewer of them.",
@@ -43,7 +37,7 @@ pub(crate) const LIST: Operation = Operation::new("listOwnModels", "Models that 
 pub(crate) async fn list(
     app: State<App>,
     caller: Caller,
-    Query(OwnModelQuery { page }): Query<OwnModelQuery>,
+    Query(page): Query<Page>,
 ) -> Outcome<Listed<OwnModel>> {
     let mut tx = app.store.read().await?;
     let (models, registry) = (tx.readable_models().await?.rows, tx.readable_registry().await?.rows);

@@ -21,7 +21,7 @@ use crate::{
     audit::record,
     error::Outcome,
     keys::words,
-    operation::{Body, Created, Deleted, Field, Id, Listed, Name, Operation, Page, Query, form, query, read},
+    operation::{Body, Created, Deleted, Field, Id, Listed, Name, Operation, Page, Query, form, read},
     policy::{self, AREAS, Caller},
     tokens::{self, TokenView},
 };
@@ -108,18 +108,12 @@ impl Field for Expiry {
     }
 }
 
-query! {
-    pub(crate) struct OwnTokenQuery {
-        page: Page,
-    }
-}
-
 pub(crate) const LIST: Operation = Operation::new("listOwnTokens", "List the own tokens");
 
 pub(crate) async fn list(
     app: State<App>,
     caller: Caller,
-    Query(OwnTokenQuery { page }): Query<OwnTokenQuery>,
+    Query(page): Query<Page>,
 ) -> Outcome<Listed<TokenView>> {
     let filter = TokenFilter { user_id: Some(caller.user.id), ..TokenFilter::default() };
     tokens::listed(&app, &filter, page).await

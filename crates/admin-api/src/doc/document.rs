@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::{
     Doc, JSON, Param, Reply, audit, host,
     inference::{self, Caller},
-    models, registry,
+    models,
     schema::{self, id, list, nullable, object_but, one_of, text},
 };
 use crate::{
@@ -413,9 +413,8 @@ fn schemas() -> Components {
         ],
     );
     let common = [("ErrorCode", one_of(&codes)), ("Error", whole)];
-    let all = [registry::schemas()];
-    let more = [models::schemas(), host::schemas(), audit::schemas()];
-    common.into_iter().chain(all.into_iter().flatten()).chain(more.into_iter().flatten()).collect()
+    let all = [models::schemas(), host::schemas(), audit::schemas()];
+    common.into_iter().chain(all.into_iter().flatten()).collect()
 }
 
 #[cfg(test)]

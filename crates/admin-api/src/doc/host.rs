@@ -1,4 +1,4 @@
-//! `/admin/system` as far as it measures, and `/admin/upstreams`: the shapes of `gantry_domain::host`.
+//! `/admin/system` as far as it measures: the shapes of `gantry_domain::host`.
 
 use gantry_domain::ErrorCode;
 use serde_json::{Value, json};
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::{
     Doc,
     schema::{
-        count, defaulted, described, flag, list, map, named, nullable, number, object, one_of, request, text,
-        time, whole,
+        count, defaulted, described, flag, list, map, named, nullable, number, object, one_of, text, time,
+        whole,
     },
 };
 
@@ -20,13 +20,6 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     let gpu = [("index", count()), ("name", text()), ("power_w", nullable(number()))];
     let gpu_counts = unknowable(&["mem_total_mb", "mem_used_mb", "util_pct", "temperature_c"], &count());
     let process = unknowable(&["rss_mb", "open_fds", "threads"], &count());
-    let probe =
-        [("ts", time()), ("ok", flag()), ("latency_ms", nullable(number())), ("error", nullable(text()))];
-    let breaker = [
-        ("state", one_of(&["closed", "open", "half_open"])),
-        ("keeps_away", nullable(one_of(&["all", "some"]))),
-        ("cooldown_remaining_sec", number()),
-    ];
     vec![
         (
             "FileSystem",
@@ -41,25 +34,6 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ("GatewayProcess", object(process.into_iter().chain([("cpu_seconds", nullable(number()))]))),
         ("Point", object([("ts", time()), ("value", number())])),
         ("Found", object([("name", text()), ("available", flag()), ("detail", text())])),
-        (
-            "Upstream",
-            object([
-                ("served_name", text()),
-                ("url", nullable(text())),
-                ("task", named("Task")),
-                ("engine_type", described(nullable(named("Engine")), "`null`: entered by hand.")),
-                ("source", one_of(&["manual", "managed"])),
-                ("healthy", flag()),
-                ("last_ok_at", nullable(time())),
-                ("last_error", nullable(text())),
-                ("latency_ms", nullable(number())),
-                ("consecutive_failures", count()),
-                ("breaker", object(breaker)),
-                ("in_flight", count()),
-                ("models", list(text())),
-                ("history", list(object(probe))),
-            ]),
-        ),
     ]
 }
 
@@ -178,26 +152,4 @@ pub(crate) fn capabilities() -> Doc {
             ("gpu_toolkit", named("Found")),
             ("monitoring", list(named("Found"))),
         ]))
-}
-
-pub(crate) fn upstreams() -> Doc {
-    Doc::new("listUpstreams", "Health of all engines")
-        .about(
-            "Managed models and engines entered by hand, by served name; one with several addresses is there with each of \
-             them. Each is probed at `/v1/models` every `HEALTH_POLL_SEC` seconds; `history` has its last 60 probes. A \
-             model that does not run has no `url` and is not healthy. `breaker.keeps_away` says whether a breaker that \
-             is not closed keeps all callers away, or only those whose requests got errors.",
-        )
-        .paged()
-        .list(named("Upstream"))
-}
-
-pub(crate) fn refresh() -> Doc {
-    let mut names = json!({ "type": ["array", "null"], "maxItems": 1000 });
-    names["items"] = text();
-    Doc::new("refreshUpstreams", "Probe engines now")
-        .about("Answers when the probes are done, with those engines.")
-        .body(request(&[], [("served_names", described(names, "Which; without it, all."))]))
-        .or_without_body()
-        .ok(list(named("Upstream")))
 }

@@ -11,7 +11,6 @@ mod document;
 pub(crate) mod host;
 mod inference;
 pub(crate) mod models;
-pub(crate) mod registry;
 pub(crate) mod system;
 
 pub(crate) use crate::operation::{Doc, JSON, Param, Reply};

@@ -11,6 +11,7 @@ pub(crate) mod folders;
 mod follow;
 pub(crate) mod hub_config;
 pub(crate) mod metrics;
+pub(crate) mod registry;
 pub(crate) mod spec;
 pub(crate) mod watch;
 

@@ -53,6 +53,21 @@ impl<T: Serialize> IntoResponse for Accepted<T> {
     }
 }
 
+/// One of two answers.
+pub(crate) enum Either<A, B> {
+    First(A),
+    Second(B),
+}
+
+impl<A: IntoResponse, B: IntoResponse> IntoResponse for Either<A, B> {
+    fn into_response(self) -> Response {
+        match self {
+            Self::First(it) => it.into_response(),
+            Self::Second(it) => it.into_response(),
+        }
+    }
+}
+
 /// 200 `{"id":…,"status":"deleted"}`.
 #[derive(Debug)]
 pub(crate) struct Deleted<T>(pub(crate) T);

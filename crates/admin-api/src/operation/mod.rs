@@ -17,7 +17,7 @@ mod signature;
 use form::one_of;
 use gantry_domain::ErrorCode;
 
-pub(crate) use answer::{Accepted, Created, Deleted, Done, Listed, Written, deleted};
+pub(crate) use answer::{Accepted, Created, Deleted, Done, Either, Listed, Written, deleted};
 pub(crate) use body::{MaybeObject, Object, with_its_body};
 pub use doc::Doc;
 pub(crate) use doc::{JSON, Param, Reply};

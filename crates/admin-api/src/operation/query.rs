@@ -117,11 +117,11 @@ impl Params {
 
     /// `limit` (1–1000, default 100) and `offset`.
     pub(crate) fn page(&mut self) -> Result<Page, Problem> {
-        let limit = self.number("limit", 100, 1000)?;
+        let limit = self.number("limit", 100, 1000);
         let offset = self.parsed("offset", "a whole number from 0 to 1000000000", |it| {
             it.parse().ok().filter(|n| (0..=1_000_000_000).contains(n))
-        })?;
-        Ok(Page { limit, offset: offset.unwrap_or(0) })
+        });
+        Ok(Page { limit: limit?, offset: offset?.unwrap_or(0) })
     }
 
     /// # Errors
@@ -154,10 +154,10 @@ pub(crate) struct Query<Q>(pub(crate) Q);
 
 /// The parameters of a query string. Declared by [`query!`].
 pub(crate) trait Parameters: Sized {
-    /// Takes them.
+    /// Takes them, all of them even if one is illegal.
     ///
     /// # Errors
-    /// 422 for the first illegal one.
+    /// 422 for the first illegal or missing one.
     fn read(params: &mut Params) -> Result<Self, Problem>;
 
     /// Adds them to the documentation.
@@ -169,9 +169,10 @@ impl<S: Send + Sync, Q: Parameters> FromRequestParts<S> for Query<Q> {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let mut params = Params::of(&parts.uri)?;
-        let read = Q::read(&mut params)?;
+        let read = Q::read(&mut params);
+        // This comes first, because a misspelt name is often the reason why another one is missing.
         params.finish()?;
-        Ok(Self(read))
+        read.map(Self)
     }
 }
 
@@ -201,8 +202,12 @@ macro_rules! query {
         impl $crate::operation::Parameters for $type {
             fn read(params: &mut $crate::operation::Params) -> Result<Self, $crate::Problem> {
                 let _ = &params;
-                $(let $field = <$ty as $crate::operation::Parameter>::read(params, gantry_domain::schema::field_name(stringify!($field)))?;)*
-                Ok(Self { $($field,)* })
+                // All are taken before the first error is returned: what is left over is unknown.
+                $(
+                    let name = gantry_domain::schema::field_name(stringify!($field));
+                    let $field = <$ty as $crate::operation::Parameter>::read(params, name);
+                )*
+                Ok(Self { $($field: $field?,)* })
             }
 
             fn describe(doc: &mut $crate::operation::Doc) {
@@ -386,12 +391,12 @@ impl<Q: Parameters> Parameter for Q {
     }
 }
 
-impl Parameter for Page {
-    fn read(params: &mut Params, _: &'static str) -> Result<Self, Problem> {
+impl Parameters for Page {
+    fn read(params: &mut Params) -> Result<Self, Problem> {
         params.page()
     }
 
-    fn describe(doc: &mut Doc, _: &'static str, _: &str) {
+    fn describe(doc: &mut Doc) {
         let limit = schema::defaulted(schema::whole(1, 1000), 100);
         doc.parameter("limit", limit, false, "The largest number of entries to return.");
         let offset = schema::defaulted(schema::whole(0, 1_000_000_000), 0);

@@ -8,8 +8,8 @@ use axum::{
 use gantry_domain::schema::{self, Shape};
 
 use super::{
-    Accepted, Body, Created, Deleted, Doc, Done, Form, Id, Listed, OptionalBody, Parameters, Query, UuidId,
-    Written,
+    Accepted, Body, Created, Deleted, Doc, Done, Either, Form, Id, Listed, OptionalBody, Parameters, Query,
+    UuidId, Written,
 };
 use crate::{
     App,
@@ -139,6 +139,13 @@ impl<T: Shape> Output for Deleted<T> {
 impl<H, T: Output> Output for (H, T) {
     fn describe(doc: &mut Doc) {
         T::describe(doc);
+    }
+}
+
+impl<A: Output, B: Output> Output for Either<A, B> {
+    fn describe(doc: &mut Doc) {
+        A::describe(doc);
+        B::describe(doc);
     }
 }
 

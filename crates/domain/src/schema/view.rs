@@ -268,7 +268,7 @@ shapes_of_words! {
     crate::audit::ActorType,
     crate::audit::ObjectType,
     crate::model::EngineKind: "Engine",
-    crate::model::State,
+    crate::model::State: "ModelState",
     crate::model::Task: "Task",
     crate::usage::Outcome,
 }
