@@ -26,8 +26,8 @@ pub(crate) use form::{
 };
 pub(crate) use path::{Id, UuidId};
 pub(crate) use query::{
-    Choice, MAX_SEARCH, NoQuery, Number, Page, Parameter, Parameters, Params, Query, QueryValue, Required, Search,
-    Switch, query, without_query,
+    Choice, MAX_SEARCH, NoQuery, Number, Page, Parameter, Parameters, Params, Query, QueryValue, Required,
+    Search, Switch, query, without_query,
 };
 pub(crate) use signature::{Input, Output, Signature};
 

@@ -217,7 +217,6 @@ shapes! {
     time() => Rfc3339;
     formatted("uuid") => uuid::Uuid;
     id() => KeyId, ModelId, OrgId, TokenId, UserId;
-    formatted("uuid") => uuid::Uuid;
 }
 
 impl<T: Shape> Shape for Option<T> {
