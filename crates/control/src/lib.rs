@@ -10,6 +10,7 @@
 //! - [`budgets`]: keeps the data plane's sums of spent budgets in line with the database
 //! - [`upkeep`]: retention, `last_used_at`, ended sessions
 //! - [`supervise`]: which of several gateways on one database reconciles
+//! - [`jobs`]: work that may take minutes, with a record
 //! - [`restarts`]: counts how often models were started again
 //! - [`diagnose`]: why a model failed, kept with its record
 //! - [`versions`]: asks images which version of an engine they hold
@@ -21,6 +22,7 @@ mod diagnose;
 pub mod engine_http;
 pub mod engines;
 pub mod hub;
+pub mod jobs;
 pub mod live;
 pub mod machine;
 pub mod preview;
@@ -186,6 +188,7 @@ pub struct Control {
     /// Number of our containers without a record that were removed since start.
     pub orphans_stopped: AtomicU64,
     pub restarts: restarts::Restarts,
+    pub jobs: Arc<jobs::Jobs>,
     pub machine: Arc<machine::Machine>,
     pub hub: hub::Hub,
     pub samples: Arc<sample::Samples>,

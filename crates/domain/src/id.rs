@@ -30,4 +30,6 @@ ids! {
     KeyId,
     /// Id of a person's token for the admin API.
     TokenId,
+    /// Id of a job.
+    JobId,
 }

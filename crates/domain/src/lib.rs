@@ -17,6 +17,7 @@ pub mod host;
 pub mod id;
 pub mod identity;
 pub mod image;
+pub mod job;
 pub mod key;
 pub mod limit;
 pub mod listeners;
@@ -37,7 +38,7 @@ pub mod words;
 
 pub use clock::{Clock, Timestamp};
 pub use error::{ApiError, ErrorCode, FieldProblem};
-pub use id::{KeyId, ModelId, OrgId, TokenId, UserId};
+pub use id::{JobId, KeyId, ModelId, OrgId, TokenId, UserId};
 pub use log_window::LogWindow;
 pub use models_dir::ModelsDir;
 pub use role::Role;

@@ -39,6 +39,7 @@ const VERSIONS: &[Version] = versions! {
     9 => "0009_registry",
     10 => "0010_people",
     11 => "0011_counted_rows",
+    12 => "0012_jobs",
 };
 
 /// Returns number and file name (without `.sql`) of every schema version, oldest first. They are the same for both

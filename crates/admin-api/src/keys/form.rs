@@ -25,35 +25,36 @@ const SCOPE_WORDS: &str =
     r"^[ ,]*(chat|completions|embeddings) *(,[ ,]*((chat|completions|embeddings) *)?)*$";
 
 form! {
-    /// What all requests may set.
+    /// What all requests may set in the same way.
     pub(crate) struct KeyBasics {
-        name: change KeyName,
         /// IP addresses and CIDR ranges that the key may be used from. `null` or `[]`: from everywhere.
         ip_allowlist: change IpRanges,
         /// A time in the future.
         expires_at: change Future,
+        limits: part LimitChange,
         /// `null` is `enforce`.
         limit_mode: change LimitMode,
-        limits: part LimitChange,
     }
 }
 
 form! {
     /// A key that an administrator makes.
     pub(crate) struct NewKeyForm {
+        pub(super) org_id: optional OrgId,
+        pub(super) user_id: optional UserId,
+        name: change KeyName,
         /// What the key may call. Without it a new key may call everything.
         scopes: optional KeyScopes,
         /// Served names that the key may call; `null` is all.
         models: change ServedNames,
         basics: part KeyBasics,
-        pub(super) org_id: optional OrgId,
-        pub(super) user_id: optional UserId,
     }
 }
 
 form! {
     /// A key that users make for themselves.
     pub(crate) struct OwnKeyForm {
+        name: change KeyName,
         /// What the key may call. Without it a new key may call everything.
         scopes: optional KeyScopes,
         /// Served names that the key may call; `null` is all.
@@ -65,6 +66,7 @@ form! {
 form! {
     /// A change of a key. Its scopes can be changed, but not taken away.
     pub(crate) struct ChangedKey {
+        name: change KeyName,
         /// What the key may call.
         scopes: given KeyScopes,
         /// Served names that the key may call; `null` is all.
@@ -76,21 +78,21 @@ form! {
 impl NewKeyForm {
     /// Returns the settings of the new key.
     pub(super) fn settings(self) -> KeySettings {
-        changed(KeySettings::default(), self.basics, self.scopes, self.models)
+        changed(KeySettings::default(), self.name, self.scopes, self.models, self.basics)
     }
 }
 
 impl ChangedKey {
     /// Returns the settings with the change.
     pub(super) fn of(self, settings: KeySettings) -> KeySettings {
-        changed(settings, self.basics, self.scopes, self.models)
+        changed(settings, self.name, self.scopes, self.models, self.basics)
     }
 }
 
 impl OwnKeyForm {
     /// Returns the settings of the new key: none of its limits may be milder than the gateway's default.
     pub(crate) fn settings(self, defaults: Limits) -> Outcome<KeySettings> {
-        let mut settings = changed(KeySettings::default(), self.basics, self.scopes, self.models);
+        let mut settings = changed(KeySettings::default(), self.name, self.scopes, self.models, self.basics);
         let mut capped = settings.limits.capped_by(defaults);
         let given = settings.limits.fields_mut();
         for ((name, _, given), (_, _, cap)) in given.into_iter().zip(capped.fields_mut()) {
@@ -109,11 +111,12 @@ impl OwnKeyForm {
 
 fn changed(
     mut key: KeySettings,
-    basics: KeyBasics,
+    name: Change<String>,
     scopes: Option<Scopes>,
     models: Change<Vec<String>>,
+    basics: KeyBasics,
 ) -> KeySettings {
-    let KeyBasics { name, ip_allowlist, expires_at, limit_mode, limits } = basics;
+    let KeyBasics { ip_allowlist, expires_at, limits, limit_mode } = basics;
     if let Some(name) = name {
         key.name = name.unwrap_or_default();
     }

@@ -14,6 +14,7 @@ mod concurrency;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod jobs;
 mod keys;
 #[cfg(test)]
 mod limits;

@@ -1,0 +1,65 @@
+//! The job that loads container images from an archive.
+
+use std::{path::PathBuf, sync::Arc};
+
+use gantry_domain::{ApiError, ErrorCode, audit::AuditEntry, job::JobKind};
+use gantry_runtime::{Runtime, RuntimeError};
+use gantry_store::{StoreError, StoreResult};
+
+use super::JobHandle;
+use crate::Control;
+
+/// Loads the images of `archive`, which the job's record calls `path`, and returns their references. `did` makes the row
+/// of the audit log from them. Waits until the job has ended; the job goes on if nobody waits.
+///
+/// # Errors
+/// 422 for a file that is no archive of images; 503 if the container runtime or the database does not answer.
+pub async fn load_images(
+    control: &Control,
+    archive: PathBuf,
+    path: &str,
+    did: impl FnOnce(&[String]) -> AuditEntry + Send + 'static,
+) -> Result<Vec<String>, ApiError> {
+    let (runtime, store, clock) =
+        (Arc::clone(&control.runtime), control.store.clone(), control.clock.clone());
+    let work = |handle: JobHandle| async move {
+        let loaded = load(&*runtime, &archive, &handle).await?;
+        let write = async {
+            let mut tx = store.write().await?;
+            tx.audit(&did(&loaded), clock.now()).await?;
+            tx.commit().await
+        };
+        let written: StoreResult<()> = write.await;
+        written.map_err(|error| unstored(&error))?;
+        Ok(loaded)
+    };
+    let started = control.jobs.start(JobKind::ImageLoad, path, work).await;
+    let result = started.map_err(|error| unstored(&error))?;
+    // The sender is dropped without a result only when the gateway ends.
+    result.await.unwrap_or_else(|_| Err(ApiError::new(ErrorCode::ShuttingDown, "the gateway is stopping")))
+}
+
+async fn load(
+    runtime: &dyn Runtime,
+    archive: &std::path::Path,
+    handle: &JobHandle,
+) -> Result<Vec<String>, ApiError> {
+    if let Ok(file) = tokio::fs::metadata(archive).await {
+        handle.set_total(file.len());
+    }
+    handle.step("the container runtime reads the archive");
+    runtime.load(archive, handle.done_bytes()).await.map_err(|error| match error {
+        RuntimeError::Refused { detail, .. } => {
+            ApiError::invalid("path", format!("the file could not be loaded: {detail}"))
+        }
+        error => ApiError::new(ErrorCode::RuntimeUnavailable, error.to_string()),
+    })
+}
+
+fn unstored(error: &StoreError) -> ApiError {
+    if error.is_unavailable() {
+        return ApiError::new(ErrorCode::DatabaseUnavailable, "the database can't be reached");
+    }
+    tracing::error!(error = error as &dyn std::error::Error, "a database operation failed");
+    ApiError::internal()
+}

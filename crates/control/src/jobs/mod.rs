@@ -1,0 +1,310 @@
+//! Jobs: work that may take minutes, in the background, with a record in the database.
+//!
+//! [`Jobs::start`] writes the record and hands the work to the task [`run`]. The work goes on if nobody waits for it any
+//! more. It says by its [`JobHandle`] how far it is; that is sent to [`Jobs::updates`] twice a second and stored every
+//! second. A job ends once: with its work, [cancelled](Jobs::cancel) within two seconds, or with the gateway. A record that
+//! still runs when its gateway starts is of a gateway that died, and is ended then.
+
+pub mod image_load;
+
+use std::{
+    collections::HashMap,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{AcqRel, Acquire, Relaxed, Release},
+        },
+    },
+    time::Duration,
+};
+
+use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use gantry_domain::{
+    ApiError, Clock, JobId,
+    job::{Job, JobKind, JobProgress, JobState, MAX_LOG_LINES},
+};
+use gantry_store::{NewJob, Store, StoreResult, in_time};
+use parking_lot::Mutex;
+use tokio::{
+    sync::{broadcast, mpsc, oneshot},
+    time::MissedTickBehavior,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+/// How often listeners get the progress of a job; it is stored each second time.
+const REPORT_EVERY: Duration = Duration::from_millis(500);
+/// Time that a cancelled job has to put things in order, before its work is dropped.
+const GRACE: Duration = Duration::from_millis(1500);
+/// How often the records of a gateway that died are looked for, until the database answers.
+const RETRY: Duration = Duration::from_secs(10);
+/// Number of updates that a listener may be behind.
+const UPDATES: usize = 256;
+
+/// Why a job failed whose gateway ended first.
+const INTERRUPTED: &str = "interrupted: the gateway ended before the job did";
+
+/// The jobs of this gateway.
+pub struct Jobs {
+    store: Store,
+    clock: Clock,
+    /// The name of this gateway in records.
+    gateway: String,
+    running: Mutex<HashMap<JobId, JobHandle>>,
+    work: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
+    updates: broadcast::Sender<Job>,
+    /// Whether the gateway ends: jobs are interrupted then, and not cancelled.
+    ending: AtomicBool,
+}
+
+/// The work of jobs that began, for [`run`].
+pub struct Requests(mpsc::UnboundedReceiver<BoxFuture<'static, ()>>);
+
+/// By which the work of a job says how far it is, and notices that it is to end.
+#[derive(Clone)]
+pub struct JobHandle(Arc<Live>);
+
+struct Live {
+    /// The record as it was at the beginning.
+    job: Job,
+    done_bytes: Arc<AtomicU64>,
+    notes: Mutex<Notes>,
+    changed: AtomicBool,
+    cancel: CancellationToken,
+}
+
+#[derive(Default)]
+struct Notes {
+    step: String,
+    total_bytes: Option<u64>,
+    log: Vec<String>,
+}
+
+impl JobHandle {
+    fn new(job: Job) -> Self {
+        Self(Arc::new(Live {
+            job,
+            done_bytes: Arc::default(),
+            notes: Mutex::default(),
+            changed: AtomicBool::new(true),
+            cancel: CancellationToken::new(),
+        }))
+    }
+
+    /// Returns the counter of the bytes that are done, for the work to count up.
+    pub fn done_bytes(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.0.done_bytes)
+    }
+
+    /// Says how many bytes there are.
+    pub fn set_total(&self, bytes: u64) {
+        self.note(|notes| notes.total_bytes = Some(bytes));
+    }
+
+    /// Says what is done from now on, for people; it is a line of the log, too.
+    pub fn step(&self, step: impl Into<String>) {
+        let step = step.into();
+        self.note(|notes| {
+            notes.log.push(step.clone());
+            let more = notes.log.len().saturating_sub(MAX_LOG_LINES);
+            notes.log.drain(..more);
+            notes.step = step;
+        });
+    }
+
+    /// Waits until the job is to end. Work that leaves things behind ends by itself then; other work is dropped.
+    pub async fn cancelled(&self) {
+        self.0.cancel.cancelled().await;
+    }
+
+    fn note(&self, change: impl FnOnce(&mut Notes)) {
+        change(&mut self.0.notes.lock());
+        self.0.changed.store(true, Release);
+    }
+
+    /// Returns the record as it would be now.
+    fn snapshot(&self) -> Job {
+        let notes = self.0.notes.lock();
+        Job {
+            progress: JobProgress {
+                step: notes.step.clone(),
+                done_bytes: self.0.done_bytes.load(Relaxed),
+                total_bytes: notes.total_bytes,
+            },
+            log: notes.log.clone(),
+            ..self.0.job.clone()
+        }
+    }
+}
+
+impl Jobs {
+    /// Returns the jobs of `gateway`, and the other end of their queue.
+    pub fn new(store: Store, clock: Clock, gateway: String) -> (Arc<Self>, Requests) {
+        let (work, requests) = mpsc::unbounded_channel();
+        let jobs = Self {
+            store,
+            clock,
+            gateway,
+            running: Mutex::default(),
+            work,
+            updates: broadcast::channel(UPDATES).0,
+            ending: AtomicBool::new(false),
+        };
+        (Arc::new(jobs), Requests(requests))
+    }
+
+    /// Returns the records of jobs as they change. The last one of a job has its end.
+    pub fn updates(&self) -> broadcast::Receiver<Job> {
+        self.updates.subscribe()
+    }
+
+    /// Records a job and begins it. Its result comes from the receiver; the job goes on without it.
+    ///
+    /// # Errors
+    /// It can't be recorded, and does not begin.
+    pub async fn start<T, F>(
+        self: &Arc<Self>,
+        kind: JobKind,
+        object: &str,
+        work: impl FnOnce(JobHandle) -> F,
+    ) -> StoreResult<oneshot::Receiver<Result<T, ApiError>>>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, ApiError>> + Send + 'static,
+    {
+        let new = NewJob { kind, object: object.to_owned(), gateway: self.gateway.clone() };
+        let mut tx = self.store.write().await?;
+        let job = tx.insert_job(&new, self.clock.now()).await?;
+        tx.commit().await?;
+        let handle = JobHandle::new(job);
+        self.running.lock().insert(handle.0.job.id, handle.clone());
+        let (done, result) = oneshot::channel();
+        let (jobs, work) = (Arc::clone(self), work(handle.clone()));
+        let whole = async move {
+            let result = jobs.drive(&handle, work).await;
+            jobs.end(&handle, result.as_ref().err()).await;
+            // Nobody may be waiting.
+            let _ = done.send(result);
+        };
+        // The other end is gone only when the gateway ends; then the record is ended at the next start.
+        let _ = self.work.send(Box::pin(whole));
+        Ok(result)
+    }
+
+    /// Cancels a job of this gateway; it ends within two seconds. Returns `false` if it does not run here.
+    pub fn cancel(&self, id: JobId) -> bool {
+        let handle = self.running.lock().get(&id).cloned();
+        handle.inspect(|it| it.0.cancel.cancel()).is_some()
+    }
+
+    async fn drive<T>(
+        &self,
+        handle: &JobHandle,
+        work: impl Future<Output = Result<T, ApiError>>,
+    ) -> Result<T, ApiError> {
+        let (mut work, mut reports) = (pin!(work), pin!(self.report(handle)));
+        let out_of_time = async {
+            handle.cancelled().await;
+            tokio::time::sleep(GRACE).await;
+        };
+        let mut out_of_time = pin!(out_of_time);
+        tokio::select! {
+            result = &mut work => result,
+            () = &mut reports => Err(ApiError::internal()),
+            () = &mut out_of_time => Err(ApiError::internal()),
+        }
+    }
+
+    /// Says how far a job is, for as long as it is polled.
+    async fn report(&self, handle: &JobHandle) {
+        let mut tick = tokio::time::interval(REPORT_EVERY);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut told, mut n) = (u64::MAX, 0_u32);
+        loop {
+            tick.tick().await;
+            let job = handle.snapshot();
+            let moved = std::mem::replace(&mut told, job.progress.done_bytes) != job.progress.done_bytes;
+            if handle.0.changed.swap(false, AcqRel) || moved {
+                // Nobody may be listening.
+                let _ = self.updates.send(job.clone());
+            }
+            if n % 2 == 1 && moved {
+                note(in_time(self.store_progress(&job)).await, "the progress of a job could not be stored");
+            }
+            n = n.wrapping_add(1);
+        }
+    }
+
+    async fn store_progress(&self, job: &Job) -> StoreResult<()> {
+        let mut tx = self.store.write().await?;
+        tx.update_job(job.id, &job.progress, &job.log).await?;
+        tx.commit().await
+    }
+
+    /// Ends the record of a job, and sends it to listeners.
+    async fn end(&self, handle: &JobHandle, error: Option<&ApiError>) {
+        let (state, error) = match error {
+            None => (JobState::Completed, None),
+            Some(_) if self.ending.load(Acquire) => (JobState::Failed, Some(INTERRUPTED.to_owned())),
+            Some(_) if handle.0.cancel.is_cancelled() => (JobState::Cancelled, None),
+            Some(error) => (JobState::Failed, Some(error.message.clone())),
+        };
+        let now = self.clock.now();
+        let job = Job { state, error, finished_at: Some(now), ..handle.snapshot() };
+        let store = async {
+            let mut tx = self.store.write().await?;
+            tx.update_job(job.id, &job.progress, &job.log).await?;
+            tx.end_job(job.id, state, job.error.as_deref(), now).await?;
+            tx.commit().await
+        };
+        note(in_time(store).await, "the end of a job could not be stored");
+        self.running.lock().remove(&job.id);
+        let _ = self.updates.send(job);
+    }
+
+    /// Ends the records of this gateway that run although nobody works on them, because it died.
+    async fn end_interrupted(&self) -> StoreResult<()> {
+        let mut tx = self.store.write().await?;
+        for job in tx.running_jobs(&self.gateway).await? {
+            if !self.running.lock().contains_key(&job.id) {
+                tx.end_job(job.id, JobState::Failed, Some(INTERRUPTED), self.clock.now()).await?;
+            }
+        }
+        tx.commit().await
+    }
+}
+
+fn note(result: StoreResult<()>, what: &str) {
+    if let Err(error) = result {
+        warn!(error = &error as &dyn std::error::Error, "{what}");
+    }
+}
+
+/// Does the work of all jobs until `stop`, which interrupts those that still run.
+pub async fn run(jobs: Arc<Jobs>, Requests(mut requests): Requests, stop: CancellationToken) {
+    let mut work = FuturesUnordered::new();
+    let mut retry = tokio::time::interval(RETRY);
+    let mut recovered = false;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            Some(next) = requests.recv() => work.push(next),
+            Some(()) = work.next(), if !work.is_empty() => {}
+            _ = retry.tick(), if !recovered => {
+                let done = in_time(jobs.end_interrupted()).await;
+                recovered = done.is_ok();
+                note(done, "jobs that were interrupted could not be ended");
+            }
+        }
+    }
+    jobs.ending.store(true, Release);
+    for handle in jobs.running.lock().values() {
+        handle.0.cancel.cancel();
+    }
+    while work.next().await.is_some() {}
+}
+
+#[cfg(test)]
+mod tests;

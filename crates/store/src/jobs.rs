@@ -1,0 +1,150 @@
+//! Jobs: work that may take minutes.
+
+use gantry_domain::{
+    JobId, Timestamp,
+    job::{Job, JobKind, JobProgress, JobState},
+};
+
+use crate::{
+    StoreError, StoreResult, Tx,
+    page::clean,
+    tx::{on_db, row},
+};
+
+/// Most jobs that are kept after their end.
+const KEPT: i64 = 100;
+
+/// A job that is about to begin.
+#[derive(Debug, Clone)]
+pub struct NewJob {
+    pub kind: JobKind,
+    /// What it works on, such as the path of a file.
+    pub object: String,
+    /// The gateway that does it.
+    pub gateway: String,
+}
+
+row! {
+    struct JobRow {
+        id: i64,
+        kind: String,
+        object: String,
+        gateway: String,
+        state: String,
+        step: String,
+        done_bytes: i64,
+        total_bytes: Option<i64>,
+        started_at: i64,
+        finished_at: Option<i64>,
+        error: Option<String>,
+        log: String,
+    }
+}
+
+/// The columns of [`JobRow`].
+macro_rules! columns {
+    () => {
+        "id, kind, object, gateway, state, step, done_bytes, total_bytes, started_at, finished_at, error, log"
+    };
+}
+
+impl TryFrom<JobRow> for Job {
+    type Error = StoreError;
+
+    fn try_from(row: JobRow) -> StoreResult<Self> {
+        let corrupt = |what| StoreError::Corrupt { table: "jobs", id: row.id.to_string(), what };
+        Ok(Self {
+            id: JobId(row.id),
+            kind: JobKind::parse(&row.kind).ok_or_else(|| corrupt("kind"))?,
+            state: JobState::parse(&row.state).ok_or_else(|| corrupt("state"))?,
+            log: serde_json::from_str(&row.log).map_err(|_| corrupt("log"))?,
+            progress: JobProgress {
+                step: row.step,
+                done_bytes: row.done_bytes.unsigned_abs(),
+                total_bytes: row.total_bytes.map(i64::unsigned_abs),
+            },
+            object: row.object,
+            gateway: row.gateway,
+            started_at: Timestamp(row.started_at),
+            finished_at: row.finished_at.map(Timestamp),
+            error: row.error,
+        })
+    }
+}
+
+fn bytes(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+impl Tx {
+    /// Adds a job that runs. Jobs that ended long ago, beyond the last 100, are deleted.
+    pub async fn insert_job(&mut self, new: &NewJob, now: Timestamp) -> StoreResult<Job> {
+        const OLD: &str = "DELETE FROM jobs WHERE state <> 'running' AND id NOT IN \
+                           (SELECT id FROM jobs WHERE state <> 'running' ORDER BY id DESC LIMIT $1)";
+        const SQL: &str = concat!(
+            "INSERT INTO jobs (kind, object, gateway, state, started_at) VALUES ($1, $2, $3, 'running', $4) RETURNING ",
+            columns!()
+        );
+        on_db!(self, |conn| sqlx::query(OLD).bind(KEPT).execute(conn).await.map(drop))?;
+        let row: JobRow = on_db!(self, |conn| {
+            sqlx::query_as(SQL)
+                .bind(new.kind.as_str())
+                .bind(clean(&new.object))
+                .bind(new.gateway.as_str())
+                .bind(now.0)
+                .fetch_one(conn)
+                .await
+        })?;
+        row.try_into()
+    }
+
+    /// Stores how far a job is. A job that has ended stays as it is.
+    pub async fn update_job(&mut self, id: JobId, progress: &JobProgress, log: &[String]) -> StoreResult<()> {
+        const SQL: &str = "UPDATE jobs SET step = $2, done_bytes = $3, total_bytes = $4, log = $5 \
+                           WHERE id = $1 AND state = 'running'";
+        on_db!(self, |conn| {
+            sqlx::query(SQL)
+                .bind(id.0)
+                .bind(clean(&progress.step))
+                .bind(bytes(progress.done_bytes))
+                .bind(progress.total_bytes.map(bytes))
+                .bind(clean(&serde_json::json!(log).to_string()))
+                .execute(conn)
+                .await
+                .map(drop)
+        })?;
+        Ok(())
+    }
+
+    /// Ends a job. Only the first end counts: `false` if the job has ended before.
+    pub async fn end_job(
+        &mut self,
+        id: JobId,
+        state: JobState,
+        error: Option<&str>,
+        now: Timestamp,
+    ) -> StoreResult<bool> {
+        const SQL: &str =
+            "UPDATE jobs SET state = $2, error = $3, finished_at = $4 WHERE id = $1 AND state = 'running'";
+        let rows = on_db!(self, |conn| {
+            let query = sqlx::query(SQL).bind(id.0).bind(state.as_str()).bind(error.map(clean)).bind(now.0);
+            query.execute(conn).await.map(|done| done.rows_affected())
+        })?;
+        Ok(rows > 0)
+    }
+
+    /// Returns the last jobs, newest first.
+    pub async fn jobs(&mut self, limit: i64) -> StoreResult<Vec<Job>> {
+        const SQL: &str = concat!("SELECT ", columns!(), " FROM jobs ORDER BY id DESC LIMIT $1");
+        let rows: Vec<JobRow> = on_db!(self, |conn| sqlx::query_as(SQL).bind(limit).fetch_all(conn).await)?;
+        rows.into_iter().map(Job::try_from).collect()
+    }
+
+    /// Returns the jobs of a gateway that run by their records.
+    pub async fn running_jobs(&mut self, gateway: &str) -> StoreResult<Vec<Job>> {
+        const SQL: &str =
+            concat!("SELECT ", columns!(), " FROM jobs WHERE state = 'running' AND gateway = $1 ORDER BY id");
+        let rows: Vec<JobRow> = on_db!(self, |conn| sqlx::query_as(SQL).bind(gateway).fetch_all(conn).await)?;
+        rows.into_iter().map(Job::try_from).collect()
+    }
+}

@@ -1,0 +1,52 @@
+//! Jobs.
+
+use gantry_domain::{
+    JobId,
+    job::{JobKind, JobProgress, JobState},
+};
+use gantry_store::{NewJob, Tx};
+
+use crate::harness::{Database, NOW, at, on_both};
+
+async fn begin(tx: &mut Tx, gateway: &str) -> JobId {
+    let new = NewJob { kind: JobKind::ImageLoad, object: "a\0b.tar".to_owned(), gateway: gateway.to_owned() };
+    tx.insert_job(&new, NOW).await.unwrap().id
+}
+
+on_both! {
+    async fn a_job_is_kept_from_its_beginning_to_its_end(db: &Database) {
+        let mut tx = db.store.write().await.unwrap();
+        let id = begin(&mut tx, "one").await;
+        let begun = tx.jobs(10).await.unwrap().remove(0);
+        assert_eq!((begun.id, begun.kind, begun.state), (id, JobKind::ImageLoad, JobState::Running));
+        assert_eq!((begun.object.as_str(), begun.started_at), ("a\u{fffd}b.tar", NOW));
+        assert_eq!((begun.progress, begun.finished_at, begun.error), (JobProgress::default(), None, None));
+        let progress = JobProgress { step: "reads".to_owned(), done_bytes: 7, total_bytes: Some(9) };
+        tx.update_job(id, &progress, &["one".to_owned(), "two\0".to_owned()]).await.unwrap();
+        assert!(tx.end_job(id, JobState::Failed, Some("no space\0"), at(5)).await.unwrap());
+        assert!(!tx.end_job(id, JobState::Completed, None, at(6)).await.unwrap(), "only the first end counts");
+        tx.update_job(id, &JobProgress::default(), &[]).await.unwrap();
+        let ended = tx.jobs(10).await.unwrap().remove(0);
+        assert_eq!((ended.state, ended.finished_at), (JobState::Failed, Some(at(5))));
+        assert_eq!(ended.error.as_deref(), Some("no space\u{fffd}"));
+        assert_eq!(ended.progress, progress, "the end is the end");
+        assert_eq!(ended.log, ["one", "two\0"], "JSON holds NUL as an escape");
+    }
+
+    async fn the_last_hundred_and_those_that_run_are_kept(db: &Database) {
+        let mut tx = db.store.write().await.unwrap();
+        let runs = begin(&mut tx, "one").await;
+        let mut last = runs;
+        for _ in 0..103 {
+            last = begin(&mut tx, "two").await;
+            tx.end_job(last, JobState::Cancelled, None, at(1)).await.unwrap();
+        }
+        let all = tx.jobs(1000).await.unwrap();
+        assert_eq!(all.len(), 102, "what ended after the last one began is deleted by the next one");
+        assert_eq!((all[0].id, all.last().unwrap().id), (last, runs));
+        assert_eq!(tx.jobs(3).await.unwrap().len(), 3);
+        let of = tx.running_jobs("one").await.unwrap();
+        assert_eq!(of.iter().map(|it| it.id).collect::<Vec<_>>(), [runs]);
+        assert_eq!(tx.running_jobs("two").await.unwrap(), []);
+    }
+}
