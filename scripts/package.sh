@@ -27,22 +27,11 @@ have cargo || die "Rust is missing: install it with rustup"
 need dpkg-deb dpkg || die "dpkg-deb is missing"
 need objdump binutils || die "objdump is missing"
 
-# zig is a C compiler and linker that links against any older glibc; it comes as a Python package, like cargo-zigbuild.
-zig_tools() {
-    local tools=$CACHE/zig
-    if [ ! -x "$tools/bin/cargo-zigbuild" ]; then
-        python3 -c 'import venv, ensurepip' 2>/dev/null || install_packages python3-venv || die "python3-venv is missing"
-        say "fetching zig, which links for older C libraries"
-        python3 -m venv "$tools"
-        "$tools/bin/pip" -q install cargo-zigbuild==0.24.0 ziglang==0.17.1
-    fi
-    PATH=$tools/bin:$PATH
-}
-
 build() {
     local triple
     triple=$(rustc -vV | sed -n 's/^host: //p')
-    zig_tools
+    # zig is a C compiler and linker that links against any older glibc.
+    python_tools zig cargo-zigbuild cargo-zigbuild==0.24.0 ziglang==0.17.1
     say "building the program (profile dist) for glibc $GLIBC and later: ten minutes on two cores"
     cargo zigbuild --locked --profile dist -p gantry --target "$triple.$GLIBC"
     program=$TARGET/$triple/dist/gantry

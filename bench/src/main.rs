@@ -54,15 +54,15 @@ enum Command {
         #[arg(long, default_value = "127.0.0.1:0")]
         listen: SocketAddr,
     },
-    /// Load one server and print what was seen as JSON.
+    /// Load one server and print the figures as JSON.
     Load(LoadArgs),
     /// Measure the gateway against nginx and write the figures.
     Compare(compare::Options),
     /// Measure what limits of keys cost, in process and through Redis.
     Limits(limits::Options),
-    /// Measure what looking after many models costs, with simulated engines in Docker.
+    /// Measure what it costs to reconcile many models, with simulated engines in Docker.
     Reconcile(reconcile::Options),
-    /// Load one gateway for an hour and see whether its memory stays flat.
+    /// Load one gateway for an hour and measure whether its memory stays flat.
     Soak(soak::Options),
     /// Measure the usage endpoints on a database that `usage_fill` made.
     Admin(admin::Options),
@@ -76,13 +76,13 @@ struct LoadArgs {
     /// API key, sent as a bearer token.
     #[arg(long, default_value = "none")]
     key: String,
-    /// Connections of a closed loop.
+    /// Number of connections of a closed loop.
     #[arg(long, default_value_t = 32)]
     connections: u32,
-    /// Fixed requests per second instead.
+    /// Fixed number of requests per second instead.
     #[arg(long, conflicts_with = "connections")]
     rate: Option<f64>,
-    /// Concurrent streams instead.
+    /// Number of concurrent streams instead.
     #[arg(long, conflicts_with_all = ["connections", "rate"])]
     streams: Option<u32>,
     /// Request body of a unary load, in bytes.

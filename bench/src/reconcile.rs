@@ -1,4 +1,4 @@
-//! Measures what looking after many models costs: simulated engines in real containers, and a gateway that gets no
+//! Measures what it costs to reconcile many models: simulated engines in real containers, and a gateway that gets no
 //! requests.
 //!
 //! Measures the gateway's CPU and wall time for each check of all models; how soon an engine that died is noticed, with
@@ -42,19 +42,19 @@ pub(crate) struct Options {
     /// The gateway's binary.
     #[arg(long)]
     gantry: PathBuf,
-    /// Models that run.
+    /// Number of models that run.
     #[arg(long, default_value_t = 50)]
     models: usize,
     /// How many of them run when the gateway is killed.
     #[arg(long, default_value_t = 20)]
     restart_models: usize,
-    /// Looks at all models that are measured.
+    /// Number of checks of all models that are measured.
     #[arg(long, default_value_t = 6)]
     ticks: u32,
-    /// Engines that are killed, of each kind of noticing.
+    /// Number of engines that are killed with the runtime's events, and again without.
     #[arg(long, default_value_t = 5)]
     engine_kills: usize,
-    /// Kills of the gateway.
+    /// Number of kills of the gateway.
     #[arg(long, default_value_t = 10)]
     gateway_kills: usize,
     /// What a reader of the figures should know: how the gateway was built, what else ran.
@@ -158,9 +158,9 @@ impl Bench {
         self.provision().await?;
         let without = self.cpu_per_tick(options.ticks).await?;
         self.run_models(options.models).await?;
-        let looks = self.looks().len();
+        let checks_before = self.check_times().len();
         let with = self.cpu_per_tick(options.ticks).await?;
-        let mut ticks = self.looks().split_off(looks);
+        let mut ticks = self.check_times().split_off(checks_before);
         let rss_kib = procfs::rss_kib(self.pid()?)?;
         let mut by_events = self.kill_engines(0..options.engine_kills).await?;
 
@@ -278,7 +278,7 @@ impl Bench {
     }
 
     /// Returns the milliseconds of each check of all models so far, from the gateway's log.
-    fn looks(&self) -> Vec<f64> {
+    fn check_times(&self) -> Vec<f64> {
         let log = fs::read_to_string(self.dir.join("gantry.log")).unwrap_or_default();
         let looks = log.lines().filter(|it| it.contains("looked at all"));
         looks

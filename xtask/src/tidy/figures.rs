@@ -40,7 +40,10 @@ pub(crate) fn report(crates: &[Crate]) -> String {
         crates.iter().map(|it| (it.folder.clone(), it.cycles().iter().map(Vec::len).sum())),
     );
     for it in crates {
-        out.extend(it.cycles().iter().map(|files| format!("  a circle: {}", files.join(" "))));
+        for circle in it.cycles() {
+            out.push(format!("  a circle of {} files, and what each one uses of it:", circle.len()));
+            out.extend(circle.iter().map(|file| format!("    {file}: {}", uses(it, file, &circle))));
+        }
     }
     section(
         &mut out,
@@ -51,6 +54,15 @@ pub(crate) fn report(crates: &[Crate]) -> String {
         out.push(format!("  {name}: {}", source.undocumented.join(", ")));
     }
     out.join("\n")
+}
+
+/// Returns the files of a circle that one of them uses.
+fn uses(it: &Crate, file: &str, circle: &[&str]) -> String {
+    let edges = it.names.iter().zip(&it.edges).filter(|(name, _)| *name == file);
+    let used = edges.flat_map(|(_, used)| used).map(|used| &*it.names[*used]);
+    let src = format!("{}/src/", it.folder);
+    let used = used.filter(|it| circle.contains(it)).map(|it| it.trim_start_matches(&src));
+    used.collect::<Vec<_>>().join(" ")
 }
 
 /// Adds a heading and its rows, biggest first, without those that are 0.

@@ -9,11 +9,11 @@ use super::source::{Import, Module, ModulePath, Source};
 const MAX_STEPS: usize = 16;
 
 /// Files of a crate, by number, and which of them each one uses.
-type Edges = Vec<BTreeSet<usize>>;
+pub(crate) type Edges = Vec<BTreeSet<usize>>;
 
 /// Returns the groups of files in which each one leads to each other one, biggest first.
-pub(crate) fn cycles(sources: &[Source]) -> Vec<Vec<usize>> {
-    let reached: Edges = reachable(&edges(sources));
+pub(crate) fn cycles(edges: &Edges) -> Vec<Vec<usize>> {
+    let reached = reachable(edges);
     let mut groups: BTreeSet<Vec<usize>> = BTreeSet::new();
     for (file, others) in reached.iter().enumerate() {
         if others.contains(&file) {
@@ -27,7 +27,7 @@ pub(crate) fn cycles(sources: &[Source]) -> Vec<Vec<usize>> {
 
 /// Returns for each file the files that it uses. A file above others in the tree is made of them, so that using them is
 /// no edge; that they use it is one.
-fn edges(sources: &[Source]) -> Edges {
+pub(crate) fn edges(sources: &[Source]) -> Edges {
     let tree = Tree::of(sources);
     let used = |source: &Source| {
         let files: BTreeSet<usize> = source.modules.iter().flat_map(|it| tree.used_by(it)).collect();
@@ -162,7 +162,7 @@ mod tests {
         let sources: Vec<_> =
             files.iter().map(|(module, text)| source::read(text, path(module)).unwrap()).collect();
         let named = |group: Vec<usize>| group.into_iter().map(|it| files[it].0.to_owned()).collect();
-        cycles(&sources).into_iter().map(named).collect()
+        cycles(&edges(&sources)).into_iter().map(named).collect()
     }
 
     #[test]

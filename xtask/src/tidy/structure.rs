@@ -11,7 +11,7 @@ use anyhow::Context;
 
 use super::{
     bars::{CLEAN, CYCLES, DEEP, LONG_FILES, LONG_FUNCTIONS, TABLES},
-    modules,
+    modules::{self, Edges},
     source::{self, ModulePath, Source},
 };
 
@@ -30,13 +30,15 @@ pub(crate) struct Crate {
     pub(crate) names: Vec<String>,
     /// The files, in the order of `names`.
     pub(crate) sources: Vec<Source>,
+    /// Which files each one uses.
+    pub(crate) edges: Edges,
 }
 
 impl Crate {
     /// Returns the groups of files that use each other in a circle.
     pub(crate) fn cycles(&self) -> Vec<Vec<&str>> {
         let named = |group: Vec<usize>| group.into_iter().map(|it| &*self.names[it]).collect();
-        modules::cycles(&self.sources).into_iter().map(named).collect()
+        modules::cycles(&self.edges).into_iter().map(named).collect()
     }
 }
 
@@ -154,8 +156,9 @@ fn read_crate(root: &Path, folder: &Path) -> anyhow::Result<Crate> {
     }
     let tests: Vec<ModulePath> = read.iter().flat_map(|it| it.1.test_modules.clone()).collect();
     read.retain(|(_, source)| !tests.iter().any(|it| source.path().starts_with(it)));
-    let (names, sources) = read.into_iter().unzip();
-    Ok(Crate { folder: relative(folder), names, sources })
+    let (names, sources): (Vec<_>, Vec<_>) = read.into_iter().unzip();
+    let edges = modules::edges(&sources);
+    Ok(Crate { folder: relative(folder), names, sources, edges })
 }
 
 /// Returns the module of a file in `src`: `a/b.rs` and `a/b/mod.rs` are `a::b`, `lib.rs` and `main.rs` the root.
@@ -166,4 +169,43 @@ fn module_path(file: &Path) -> ModulePath {
         path.pop();
     }
     path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_modules() {
+        for (file, module) in [
+            ("lib.rs", ""),
+            ("main.rs", ""),
+            ("a.rs", "a"),
+            ("a/mod.rs", "a"),
+            ("a/b.rs", "a::b"),
+            ("a/main.rs", "a::main"),
+        ] {
+            assert_eq!(module_path(Path::new(file)).join("::"), module, "{file}");
+        }
+    }
+
+    #[test]
+    fn long_and_deep_functions_are_named() {
+        let lines = "    g();\n".repeat(FUNCTION_LINES);
+        let text = format!(
+            "fn long() {{\n{lines}}}\nfn deep() {{ if a {{ if b {{ if c {{ if d {{ if e {{}} }} }} }} }} }}"
+        );
+        let source = source::read(&text, Vec::new()).unwrap();
+        let found = look_at("a.rs", &source);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("a.rs:1: `long` has 62 lines"), "{found:?}");
+        assert!(found[1].contains("`deep` has 5 blocks"), "{found:?}");
+    }
+
+    #[test]
+    fn a_crate_is_in_one_of_the_tables() {
+        assert!(circles("crates/inspect", &[]).is_none());
+        assert!(circles("crates/inspect", &[vec!["a.rs", "b.rs"]]).is_some());
+        assert!(circles("crates/unheard-of", &[]).is_some());
+    }
 }

@@ -67,7 +67,7 @@ pub fn local_folders(base: &Path) -> Result<Vec<LocalFolder>, InspectError> {
     let listing = base.list(&root, MAX_ENTRIES).map_err(InspectError::Base)?;
     let mut folders = Vec::new();
     let loose: Vec<FoundFile> = listing.entries.iter().filter_map(found).collect();
-    let (has_gguf, has_safetensors) = formats(&loose);
+    let Formats { has_gguf, has_safetensors } = Formats::of(&loose);
     if has_gguf || has_safetensors {
         let size_bytes = loose.iter().fold(0_u64, |sum, it| sum.saturating_add(it.len));
         let here = || ".".to_owned();
@@ -101,13 +101,21 @@ fn found(entry: &Entry) -> Option<FoundFile> {
 
 fn describe(base: &Base, path: &Path, name: String) -> LocalFolder {
     let walk = walk::walk(base, path);
-    let (has_gguf, has_safetensors) = formats(&walk.files);
+    let Formats { has_gguf, has_safetensors } = Formats::of(&walk.files);
     LocalFolder { path: name.clone(), name, has_gguf, has_safetensors, size_bytes: walk.size_bytes }
 }
 
-fn formats(files: &[FoundFile]) -> (bool, bool) {
-    let any = |extension| files.iter().any(|it| it.has_extension(extension));
-    (any("gguf"), any("safetensors"))
+/// Which formats of models some files have.
+struct Formats {
+    has_gguf: bool,
+    has_safetensors: bool,
+}
+
+impl Formats {
+    fn of(files: &[FoundFile]) -> Self {
+        let any = |extension| files.iter().any(|it| it.has_extension(extension));
+        Self { has_gguf: any("gguf"), has_safetensors: any("safetensors") }
+    }
 }
 
 /// Inspects the folder, or the single `.gguf` file, at `rel` below `base`.
@@ -167,12 +175,12 @@ fn inspect_folder(base: &Base, path: &Path) -> Inspection {
     let mut warnings = walk_warnings(&walk);
     let checkpoint = checkpoint(base, path, &walk, &mut warnings);
 
-    let (has_gguf, has_safetensors) = formats(&walk.files);
+    let Formats { has_gguf, has_safetensors } = Formats::of(&walk.files);
     let gguf: Vec<FoundFile> = walk.files.into_iter().filter(|it| it.has_extension("gguf")).collect();
     let grouped = groups::group(base, &base.relative(path), &gguf, None);
     let mut collected =
         Collected { path: base.relative(path), grouped, has_gguf, has_safetensors, ..Collected::default() };
-    let Some((hf, at)) = checkpoint else { return collected.into_inspection(warnings) };
+    let Some(Checkpoint { hf, at }) = checkpoint else { return collected.into_inspection(warnings) };
     if let Some(adapter) = hf.adapter {
         let size_bytes = hf.weights.total_size();
         collected.grouped.adapters.push(SideFile { path: at, size_bytes, base_model: adapter.base_model });
@@ -189,20 +197,21 @@ fn inspect_folder(base: &Base, path: &Path) -> Inspection {
     collected.into_inspection(warnings)
 }
 
-/// Returns the checkpoint to show, with its path from the models directory: of the uppermost checkpoints the first, by
-/// name, that an engine loads, or else the first of them. Without any safetensors, it is the first folder with a
-/// `config.json`.
-fn checkpoint(
-    base: &Base,
-    start: &Path,
-    walk: &Walk,
-    warnings: &mut Vec<String>,
-) -> Option<(hf::HfFolder, String)> {
+/// A folder with a checkpoint.
+struct Checkpoint {
+    hf: hf::HfFolder,
+    /// Path from the models directory.
+    at: String,
+}
+
+/// Returns the checkpoint to show: of the uppermost checkpoints the first, by name, that an engine loads, or else the
+/// first of them. Without any safetensors, it is the first folder with a `config.json`.
+fn checkpoint(base: &Base, start: &Path, walk: &Walk, warnings: &mut Vec<String>) -> Option<Checkpoint> {
     let read = |folder: &str| {
         // If the walk began at a link within the base, the folder's real path may be elsewhere.
         let path = base.relative(&start.join(folder).canonicalize().ok()?);
         let path = base.resolve(&path).ok()?;
-        Some((hf::read_in(base, &path), base.relative(&path)))
+        Some(Checkpoint { hf: hf::read_in(base, &path), at: base.relative(&path) })
     };
     let with_weights = folders(walk, |it| it.has_extension("safetensors"));
     let Some(first) = with_weights.first() else {
@@ -210,11 +219,11 @@ fn checkpoint(
         return read(with_config.first().copied().unwrap_or_default());
     };
     let depth = |folder: &str| folder.split('/').filter(|it| !it.is_empty()).count();
-    let mut best: Option<(Loads, &str, (hf::HfFolder, String))> = None;
+    let mut best: Option<(Loads, &str, Checkpoint)> = None;
     let beside = with_weights.iter().filter(|it| depth(it) == depth(first));
     for folder in beside.take(MAX_CHECKPOINTS) {
         let Some(found) = read(folder) else { continue };
-        let loads = Loads::of(&found.0);
+        let loads = Loads::of(&found.hf);
         if best.as_ref().is_none_or(|it| loads < it.0) {
             best = Some((loads, folder, found));
         }

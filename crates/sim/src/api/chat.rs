@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::answer::{self, Ask, Forced, Shape, check_model, give, plan};
+use super::answer::{self, Ask, Forced, Shape, check_model, plan};
 use super::chat_llama::LlamaChat;
 use super::chat_vllm::VllmChat;
 use super::request::{Fields, invalid, shown};
+use super::send::give;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::flavour::{Flavour, Version};

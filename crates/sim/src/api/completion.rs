@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::answer::{self, Choice, Piece, Plan, Shape, StreamUsage, Tally, check_model, give, plan};
+use super::answer::{self, Choice, Piece, Plan, Shape, StreamUsage, Tally, check_model, plan};
 use super::chat_llama;
 use super::chat_vllm::{event, full_usage, usage, usage_event};
 use super::request::Fields;
+use super::send::give;
 use crate::engine::Engine;
 use crate::flavour::Flavour;
 use crate::reply::{Refusal, Reply};

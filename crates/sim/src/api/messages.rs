@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::answer::{self, Ask, Piece, Plan, Shape, Tally, check_model, give, plan};
+use super::answer::{self, Ask, Piece, Plan, Shape, Tally, check_model, plan};
 use super::chat::{content, conversation, template};
 use super::request::Fields;
+use super::send::give;
 use crate::engine::{Engine, Finish};
 use crate::flavour::Flavour;
 use crate::reply::{Refusal, Reply, json_reply};

@@ -12,6 +12,7 @@ mod messages;
 mod metrics;
 pub(crate) mod request;
 mod responses;
+mod send;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

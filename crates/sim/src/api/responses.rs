@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::answer::{self, Choice, Piece, Plan, Shape, Tally, check_model, give, new_id, plan};
+use super::answer::{self, Choice, Piece, Plan, Shape, Tally, check_model, new_id, plan};
 use super::chat::{conversation, template};
 use super::chat_llama::timings;
 use super::messages::event;
 use super::request::Fields;
+use super::send::give;
 use crate::engine::{Engine, Finish};
 use crate::flavour::Flavour;
 use crate::reply::{Refusal, Reply};
