@@ -10,7 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::{Bytes, BytesMut};
-use gantry_domain::{ApiError, ErrorCode, FieldProblem};
+use gantry_domain::{ApiError, ErrorCode, FieldProblem, words::either};
 use gantry_store::{Order, Sort};
 use http_body_util::BodyExt;
 use serde::{Serialize, de::DeserializeOwned};
@@ -395,10 +395,11 @@ impl Params {
     /// `sort`: a column, in descending order with `-` in front or `:desc` behind; `:asc` is the default.
     pub(crate) fn sort<C>(
         &mut self,
-        columns: &str,
+        columns: &[&str],
         read: impl FnOnce(&str) -> Option<C>,
     ) -> Result<Option<Sort<C>>, Problem> {
-        let allowed = format!("{columns}, with `-` in front or `:desc` behind for the largest first");
+        let allowed =
+            format!("{}, with `-` in front or `:desc` behind for the largest first", either(columns));
         self.parsed("sort", &allowed, |text| {
             let (column, order) = match (text.strip_prefix('-'), text.split_once(':')) {
                 (Some(column), None) | (None, Some((column, "desc"))) => (column, Order::Desc),

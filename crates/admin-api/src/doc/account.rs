@@ -1,6 +1,6 @@
 //! `/auth`, `/admin/bootstrap-owner` and `/readyz`.
 
-use gantry_domain::{ErrorCode, limit::Limits};
+use gantry_domain::{ErrorCode, Role, limit::Limits};
 use serde_json::Value;
 
 use super::{
@@ -11,11 +11,9 @@ use super::{
     },
 };
 
-const ROLES: &[&str] = &["user", "org_admin", "admin", "owner"];
-
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     vec![
-        ("Role", one_of(ROLES)),
+        ("Role", one_of(&Role::WORDS)),
         ("Standing", standing()),
         ("Me", object([("id", id()), ("username", text()), ("role", named("Role")), ("org_id", id())])),
     ]

@@ -64,9 +64,6 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
 }
 
 pub(crate) fn list() -> Doc {
-    let actions: Vec<&str> = Action::ALL.iter().map(|it| it.as_str()).collect();
-    let objects: Vec<&str> = ObjectType::ALL.iter().map(|it| it.as_str()).collect();
-    let actors: Vec<&str> = ActorType::ALL.iter().map(|it| it.as_str()).collect();
     let hash = || word("^[0-9a-f]{64}$");
     let side = || json!({ "type": ["object", "null"] });
     Doc::new("listAuditLog", "The audit log")
@@ -79,18 +76,18 @@ pub(crate) fn list() -> Doc {
         .query("from", time(), "The first moment.")
         .query("to", time(), "The moment after the last.")
         .query("actor", text(), "Only what this user did: an id, or a name as it was then, in any case.")
-        .query("action", one_of(&actions), "Only this kind of action.")
-        .query("object_type", one_of(&objects), "Only actions on this kind of object.")
+        .query("action", one_of(&Action::WORDS), "Only this kind of action.")
+        .query("object_type", one_of(&ObjectType::WORDS), "Only actions on this kind of object.")
         .query("object_id", text(), "Only actions on the object with this id.")
         .list(object([
             ("seq", whole(1, i64::MAX)),
             ("at", time()),
-            ("actor_type", one_of(&actors)),
+            ("actor_type", one_of(&ActorType::WORDS)),
             ("actor_id", nullable(id())),
             ("actor", nullable(text())),
             // Rows of an older version may have words that this one does not know.
             ("action", text()),
-            ("object_type", one_of(&objects)),
+            ("object_type", one_of(&ObjectType::WORDS)),
             ("object_id", text()),
             ("before", side()),
             ("after", side()),

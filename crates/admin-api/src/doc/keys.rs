@@ -1,6 +1,7 @@
 //! `/admin/keys` and `/auth/keys`.
 
 use gantry_domain::{ErrorCode, key::KeyStatus, limit::Limits};
+use gantry_store::KeyColumn;
 use serde_json::{Value, json};
 
 use super::{
@@ -66,7 +67,7 @@ fn view() -> Vec<(&'static str, Value)> {
         ("created_at", time()),
         ("last_used_at", nullable(time())),
         ("revoked_at", nullable(time())),
-        ("status", one_of(&statuses())),
+        ("status", one_of(&KeyStatus::WORDS)),
         ("limit_mode", named("LimitMode")),
         (
             "effective_limits",
@@ -75,10 +76,6 @@ fn view() -> Vec<(&'static str, Value)> {
     ];
     fields.extend(limits_view());
     fields
-}
-
-fn statuses() -> [&'static str; 4] {
-    KeyStatus::ALL.map(KeyStatus::as_str)
 }
 
 fn token() -> Value {
@@ -127,9 +124,9 @@ fn changes(max_models: usize) -> Vec<(&'static str, Value)> {
 
 fn sort(doc: Doc) -> Doc {
     doc.paged()
-        .sorted(&["id", "name", "created_at", "last_used_at"], "id")
+        .sorted(&KeyColumn::WORDS, "id")
         .query("q", text_of(0, MAX_SEARCH), "Part of the name or of the prefix.")
-        .query("status", one_of(&statuses()), "Only those that are so now.")
+        .query("status", one_of(&KeyStatus::WORDS), "Only those that are so now.")
 }
 
 pub(crate) fn list_own() -> Doc {

@@ -1,6 +1,7 @@
 //! `/admin/orgs` and `/admin/users`.
 
 use gantry_domain::ErrorCode;
+use gantry_store::{OrgColumn, UserColumn};
 use serde_json::{Value, json};
 
 use super::{
@@ -55,7 +56,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
 pub(crate) fn list_orgs() -> Doc {
     Doc::new("listOrganisations", "List organisations")
         .paged()
-        .sorted(&["id", "name", "created_at"], "id")
+        .sorted(&OrgColumn::WORDS, "id")
         .query("q", text_of(0, MAX_SEARCH), "Part of the name.")
         .list(named("Organisation"))
 }
@@ -103,7 +104,7 @@ fn bounds() -> Vec<(&'static str, Value)> {
 pub(crate) fn list_users() -> Doc {
     Doc::new("listUsers", "List users")
         .paged()
-        .sorted(&["id", "username", "created_at", "last_login_at"], "id")
+        .sorted(&UserColumn::WORDS, "id")
         .query("q", text_of(0, MAX_SEARCH), "Part of the name.")
         .query("org_id", id_of("orgs"), "Only those of this organisation.")
         .query("role", named("Role"), "Only those with this role.")

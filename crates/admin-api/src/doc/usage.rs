@@ -1,6 +1,7 @@
 //! `/admin/usage`.
 
-use gantry_domain::ErrorCode;
+use gantry_domain::{ErrorCode, model::Task, usage::Outcome};
+use gantry_store::{Bucket, GroupBy, GroupColumn};
 use serde_json::Value;
 
 use super::{
@@ -11,11 +12,9 @@ use super::{
     },
 };
 
-const OUTCOMES: &[&str] = &["ok", "client_error", "upstream_error", "client_closed", "timeout", "rejected"];
-
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     vec![
-        ("Task", one_of(&["generate", "embed"])),
+        ("Task", one_of(&Task::WORDS)),
         (
             "UsageRow",
             object([
@@ -38,7 +37,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
                 ("latency_ms", count()),
                 ("ttft_ms", nullable(count())),
                 ("status_code", whole(100, 599)),
-                ("outcome", one_of(OUTCOMES)),
+                ("outcome", one_of(&Outcome::WORDS)),
                 ("requests", count()),
             ]),
         ),
@@ -73,7 +72,7 @@ fn filtered_own(doc: Doc) -> Doc {
             word("^([1-5][0-9][0-9]|[1-5]xx)$"),
             "A status such as `404`, or a class such as `4xx`.",
         )
-        .query("outcome", one_of(OUTCOMES), "Only requests that ended so.")
+        .query("outcome", one_of(&Outcome::WORDS), "Only requests that ended so.")
         // These reads run one after the other for each caller.
         .errors(&[ErrorCode::TooManyAttempts])
 }
@@ -105,8 +104,6 @@ pub(crate) fn aggregate_own() -> Doc {
 }
 
 fn groups(doc: Doc) -> Doc {
-    const COLUMNS: [&str; 7] =
-        ["requests", "errors", "prompt_tokens", "completion_tokens", "total_tokens", "p50_ms", "p95_ms"];
     let group = [
         ("group", text()),
         ("group_id", nullable(id())),
@@ -118,10 +115,10 @@ fn groups(doc: Doc) -> Doc {
         ("p50_ms", count()),
         ("p95_ms", count()),
     ];
-    let by = defaulted(one_of(&["model", "key", "user", "org"]), "model");
+    let by = defaulted(one_of(&GroupBy::WORDS), "model");
     doc.paged()
         .query("group_by", by, "What makes a group.")
-        .sorted(&COLUMNS, "-requests")
+        .sorted(&GroupColumn::WORDS, "-requests")
         .list(object_but(&["model_name", "key_prefix"], group.into_iter().chain(sums())))
 }
 
@@ -138,7 +135,7 @@ pub(crate) fn series_own() -> Doc {
 
 fn steps(doc: Doc) -> Doc {
     let step = [("ts", time()), ("total_tokens", count())];
-    doc.query("bucket", defaulted(one_of(&["minute", "hour", "day"]), "hour"), "Length of a step.")
+    doc.query("bucket", defaulted(one_of(&Bucket::WORDS), "hour"), "Length of a step.")
         .ok(array(object(step.into_iter().chain(sums()))))
 }
 

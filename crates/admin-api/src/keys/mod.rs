@@ -9,6 +9,7 @@ use gantry_domain::{
     key::{ApiKey, KeySettings, KeyStatus, Scopes, Token, TokenKind},
     limit::{LimitMode, Limits},
     net::IpList,
+    words::either,
 };
 use gantry_store::{KeyColumn, KeyFilter, NewKey, Sort, Tx};
 use serde::Serialize;
@@ -246,13 +247,13 @@ pub(crate) fn words(value: &Value) -> Option<Vec<String>> {
 
 /// The `status` parameter of key lists, with the time at which it is asked.
 pub(crate) fn status(params: &mut Params, app: &App) -> Outcome<Option<(KeyStatus, Timestamp)>> {
-    let status = params.parsed("status", "active, expired, revoked or holder_disabled", KeyStatus::parse)?;
+    let status = params.parsed("status", &either(&KeyStatus::WORDS), KeyStatus::parse)?;
     Ok(status.map(|it| (it, app.clock.now())))
 }
 
 /// The `sort` parameter of key lists.
 pub(crate) fn sort(params: &mut Params) -> Outcome<Sort<KeyColumn>> {
-    Ok(params.sort("id, name, created_at or last_used_at", KeyColumn::parse)?.unwrap_or_default())
+    Ok(params.sort(&KeyColumn::WORDS, KeyColumn::parse)?.unwrap_or_default())
 }
 
 /// Stores a new key and makes it usable before it returns.

@@ -54,7 +54,7 @@ impl OrgView {
 /// List organisations
 pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<impl IntoResponse> {
     let page = params.page()?;
-    let sort = params.sort("id, name or created_at", OrgColumn::parse)?.unwrap_or_default();
+    let sort = params.sort(&OrgColumn::WORDS, OrgColumn::parse)?.unwrap_or_default();
     let filter = OrgFilter { only: caller.scope(), q: params.search()? };
     params.finish()?;
     let (orgs, total) = app.store.read().await?.orgs(&filter, sort, page.limit, page.offset).await?;

@@ -1,6 +1,7 @@
 //! `/admin/usage/aggregate`.
 
 use axum::{extract::State, response::IntoResponse};
+use gantry_domain::words::either;
 use gantry_store::{GroupBy, GroupColumn, Order, Sort, UsageGroup};
 use serde::Serialize;
 
@@ -13,7 +14,6 @@ use crate::{
 };
 
 /// What groups can be sorted by.
-const COLUMNS: &str = "requests, errors, prompt_tokens, completion_tokens, total_tokens, p50_ms or p95_ms";
 
 #[derive(Debug, Serialize)]
 struct GroupView {
@@ -95,9 +95,9 @@ pub(crate) async fn groups(
     mut params: Params,
 ) -> Outcome<impl IntoResponse + use<>> {
     let page = params.page()?;
-    let by = params.parsed("group_by", "model, key, user or org", GroupBy::parse)?.unwrap_or_default();
+    let by = params.parsed("group_by", &either(&GroupBy::WORDS), GroupBy::parse)?.unwrap_or_default();
     let most = Sort { by: GroupColumn::Requests, order: Order::Desc };
-    let sort = params.sort(COLUMNS, GroupColumn::parse)?.unwrap_or(most);
+    let sort = params.sort(&GroupColumn::WORDS, GroupColumn::parse)?.unwrap_or(most);
     let filter = filter(&mut params, whose, app.clock.now())?;
     params.finish()?;
     let all = whose.org.is_none();

@@ -16,6 +16,7 @@ use gantry_domain::{
     KeyId, OrgId, Timestamp, UserId,
     model::Task,
     usage::{Outcome as Ending, UsageRow},
+    words::either,
 };
 use gantry_store::{StatusFilter, UsageFilter};
 use serde::Serialize;
@@ -155,16 +156,12 @@ fn filter(params: &mut Params, whose: Whose, now: Timestamp) -> Outcome<UsageFil
         to,
         // Any text may be a model's name, so no text of `model` can mean "no model".
         model: if no_model { Some(String::new()) } else { model },
-        task: params.parsed("task", "generate or embed", Task::parse)?,
+        task: params.parsed("task", &either(&Task::WORDS), Task::parse)?,
         key_id: params.id("key_id")?.map(KeyId),
         user_id,
         org_id,
         status: params.parsed("status", "a status such as 404, or a class such as 4xx", status)?,
-        outcome: params.parsed(
-            "outcome",
-            "ok, client_error, upstream_error, client_closed, timeout or rejected",
-            Ending::parse,
-        )?,
+        outcome: params.parsed("outcome", &either(&Ending::WORDS), Ending::parse)?,
     })
 }
 

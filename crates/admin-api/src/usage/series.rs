@@ -1,6 +1,7 @@
 //! `/admin/usage/series`.
 
 use axum::{Json, extract::State};
+use gantry_domain::words::either;
 use gantry_store::Bucket;
 use serde::Serialize;
 
@@ -36,7 +37,7 @@ pub(crate) async fn series(app: State<App>, caller: Caller, params: Params) -> O
 }
 
 pub(crate) async fn steps(app: &App, whose: Whose, mut params: Params) -> Outcome<Json<Vec<Step>>> {
-    let bucket = params.parsed("bucket", "minute, hour or day", Bucket::parse)?.unwrap_or(Bucket::Hour);
+    let bucket = params.parsed("bucket", &either(&Bucket::WORDS), Bucket::parse)?.unwrap_or(Bucket::Hour);
     let filter = filter(&mut params, whose, app.clock.now())?;
     params.finish()?;
     let limit = if bucket == Bucket::Minute { MAX_MINUTES } else { MAX_STEPS };

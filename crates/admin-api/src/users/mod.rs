@@ -4,6 +4,7 @@
 use axum::{Json, extract::State, response::IntoResponse};
 use gantry_domain::{
     ApiError, ErrorCode, OrgId, Role, Timestamp, UserId, audit::Action, identity::User, limit::Limits,
+    words::either,
 };
 use gantry_store::{Constraint, NewUser, StoreError, Tx, UserChange, UserColumn, UserFilter};
 use secrecy::SecretString;
@@ -21,8 +22,6 @@ use crate::{
     password,
     policy::Caller,
 };
-
-const ROLES: &str = "user, org_admin, admin or owner";
 
 #[derive(Debug, Serialize)]
 struct UserView {
@@ -84,9 +83,8 @@ impl UserView {
 pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<impl IntoResponse> {
     let page = params.page()?;
     let org = params.id("org_id")?.map(OrgId);
-    let role = params.parsed("role", ROLES, Role::parse)?;
-    let sort =
-        params.sort("id, username, created_at or last_login_at", UserColumn::parse)?.unwrap_or_default();
+    let role = params.parsed("role", &either(&Role::WORDS), Role::parse)?;
+    let sort = params.sort(&UserColumn::WORDS, UserColumn::parse)?.unwrap_or_default();
     let filter = UserFilter { org_id: caller.scope().or(org), q: params.search()?, role };
     params.finish()?;
     if org.is_some_and(|org| !caller.sees(org)) {
@@ -116,7 +114,7 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     let mut fields = Fields::new(body);
     let username = fields.required("username", &read::named(64), read::name(64));
     let password = fields.required("password", password::ACCEPTABLE, password::acceptable);
-    let role = fields.optional("role", ROLES, typed::<Role>).unwrap_or(Role::User);
+    let role = fields.optional("role", &either(&Role::WORDS), typed::<Role>).unwrap_or(Role::User);
     let org = fields.optional("org_id", "the id of an organisation", read::id).map(OrgId);
     let enabled = fields.optional("enabled", "true or false", Value::as_bool).unwrap_or(true);
     let bounds = Bounds::read(&mut fields);
@@ -164,7 +162,7 @@ pub(crate) async fn change(
     let mut fields = Fields::new(body);
     let username = fields.given("username", &read::named(64), read::name(64));
     let password = fields.given("password", password::ACCEPTABLE, password::acceptable);
-    let role = fields.given("role", ROLES, typed::<Role>);
+    let role = fields.given("role", &either(&Role::WORDS), typed::<Role>);
     let org_id = fields.given("org_id", "the id of an organisation", read::id).map(OrgId);
     let enabled = fields.given("enabled", "true or false", Value::as_bool);
     let bounds = Bounds::read(&mut fields);
