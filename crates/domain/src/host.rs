@@ -44,6 +44,7 @@ pub struct Disk {
     pub used_pct: f64,
 }
 
+/// A GPU at this moment. What its driver does not say is `None`.
 #[derive(Debug, Clone, Serialize)]
 pub struct GpuNow {
     pub index: u32,
@@ -86,6 +87,7 @@ pub struct Trends {
     pub gpu: BTreeMap<u32, GpuTrends>,
 }
 
+/// The recorded samples of one GPU.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct GpuTrends {
     pub util_pct: Vec<Point>,
@@ -120,6 +122,7 @@ pub struct Capabilities {
     pub monitoring: Vec<Found>,
 }
 
+/// The operating system.
 #[derive(Debug, Clone, Serialize)]
 pub struct Os {
     /// Name of the distribution, as in `Debian GNU/Linux 13 (trixie)`.
@@ -138,6 +141,7 @@ pub struct Container {
     pub evidence: Option<&'static str>,
 }
 
+/// The limits that the gateway's control group sets; `None`: no limit.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Cgroup {
     /// Version 1 or 2; `None`: not found.
@@ -147,6 +151,7 @@ pub struct Cgroup {
     pub cpu_limit: Option<f64>,
 }
 
+/// The processors.
 #[derive(Debug, Clone, Serialize)]
 pub struct Cpu {
     pub model: Option<String>,
@@ -156,6 +161,7 @@ pub struct Cpu {
     pub usable: usize,
 }
 
+/// Whether the container runtime answers.
 #[derive(Debug, Clone, Serialize)]
 pub struct RuntimeFound {
     pub available: bool,
@@ -221,6 +227,7 @@ pub struct UpstreamView {
     pub history: Vec<ProbeView>,
 }
 
+/// The circuit breaker of an upstream.
 #[derive(Debug, Clone, Serialize)]
 pub struct BreakerView {
     /// `closed`, `open` or `half_open`.
@@ -231,6 +238,7 @@ pub struct BreakerView {
     pub cooldown_remaining_sec: f64,
 }
 
+/// The result of one probe.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProbeView {
     /// RFC 3339.
@@ -243,15 +251,14 @@ pub struct ProbeView {
 /// Whether requests to a route can be expected to succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouteHealth {
+    /// Nothing is wrong.
     Ok,
     /// The route has no engine now.
     Down,
     /// The engine does not answer probes, or not as it should.
     ProbesFail,
     /// The engine has sent nothing for `silent_sec` seconds while requests wait.
-    Stalled {
-        silent_sec: u64,
-    },
+    Stalled { silent_sec: u64 },
     /// The engine failed repeatedly: its breaker is not closed.
     Failing {
         half_open: bool,
@@ -261,6 +268,7 @@ pub enum RouteHealth {
 }
 
 impl RouteHealth {
+    /// Returns whether nothing is wrong.
     pub fn is_ok(self) -> bool {
         self == Self::Ok
     }

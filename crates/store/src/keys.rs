@@ -244,6 +244,7 @@ impl Tx {
         self.key(KeyId(id)).await?.ok_or(StoreError::Database(sqlx::Error::RowNotFound))
     }
 
+    /// Returns the key, revoked or not.
     pub async fn key(&mut self, id: KeyId) -> StoreResult<Option<ApiKey>> {
         const SQL: &str = select!("k.id = $1");
         let row: Option<WholeKey> =

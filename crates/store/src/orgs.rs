@@ -129,6 +129,7 @@ impl Tx {
         Ok(row.into())
     }
 
+    /// Returns the organisation.
     pub async fn org(&mut self, id: OrgId) -> StoreResult<Option<Org>> {
         const SQL: &str = concat!("SELECT ", columns!(), " FROM orgs WHERE id = $1");
         let row: Option<WholeOrg> =

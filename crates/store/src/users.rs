@@ -170,6 +170,7 @@ impl Tx {
         row.try_into()
     }
 
+    /// Returns the user.
     pub async fn user(&mut self, id: UserId) -> StoreResult<Option<User>> {
         const SQL: &str = concat!("SELECT ", columns!(), " FROM users WHERE id = $1");
         let row: Option<UserRow> =
@@ -334,6 +335,7 @@ impl Tx {
         Ok(rows > 0)
     }
 
+    /// Notes a sign-in. Returns `false` if the user is gone.
     pub async fn record_login(&mut self, id: UserId, now: Timestamp) -> StoreResult<bool> {
         const SQL: &str = "UPDATE users SET last_login_at = $2 WHERE id = $1";
         let rows = on_db!(self, |conn| {
