@@ -30,12 +30,16 @@ words! {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenScopes(BTreeSet<(String, Right)>);
 
+/// Why scopes of a token can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTokenScopes {
+    /// A word is not of the form `area:right`.
     #[error("`{0}` is not a scope: write it as area:read or area:write")]
     Form(String),
+    /// The area is unknown; `known` lists those that there are.
     #[error("there is no area `{area}`; the areas are {known}")]
     Area { area: String, known: String },
+    /// There is no scope.
     #[error("at least one scope is needed, such as models:read")]
     Empty,
 }
@@ -63,6 +67,7 @@ impl TokenScopes {
         Self(text.split(',').filter_map(scope).collect())
     }
 
+    /// Returns whether a scope covers this right in this area. `write` includes `read`.
     pub fn allows(&self, area: &str, right: Right) -> bool {
         self.0.iter().any(|(own, most)| (own == area || own == EVERY_AREA) && *most >= right)
     }

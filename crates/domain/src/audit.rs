@@ -139,6 +139,7 @@ actions! {
 /// Who did it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Actor {
+    /// A signed-in user.
     User {
         id: UserId,
         /// The user name at the time of the action.
@@ -151,6 +152,7 @@ pub enum Actor {
 }
 
 impl Actor {
+    /// Returns the word for this kind of actor.
     pub fn kind(&self) -> ActorType {
         match self {
             Self::User { .. } => ActorType::User,
@@ -325,14 +327,19 @@ pub struct Link {
 /// Why a chain is broken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
+    /// A number is left out.
     #[error("row {missing} is missing (after it comes row {found})")]
     Gap { missing: i64, found: i64 },
+    /// A row's hash does not follow from the row and the one before.
     #[error("row {0} was changed, or the one before it was: its hash does not fit")]
     Hash(i64),
+    /// A column holds a word that this version does not know.
     #[error("row {row} was changed: its {what} is none")]
     Word { row: i64, what: &'static str },
+    /// Rows are missing at the end.
     #[error("the log ends at row {found}, but {wanted} rows were written")]
     Cut { found: i64, wanted: i64 },
+    /// The last row is another one than was written last.
     #[error("the last row, {0}, is not the one that was written last")]
     Head(i64),
 }

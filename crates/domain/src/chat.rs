@@ -31,6 +31,7 @@ pub struct ChatSession {
     pub updated_at: Timestamp,
 }
 
+/// A message of a chat.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatMessage {
     pub id: i64,

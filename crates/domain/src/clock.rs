@@ -44,11 +44,13 @@ impl Timestamp {
         (ms > 0).then_some(Self(ms).min(Self::LAST))
     }
 
+    /// Returns the time `span` later, or the latest one that can be written.
     #[must_use]
     pub fn plus(self, span: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
 
+    /// Returns the time `span` earlier, or the earliest one that can be written.
     #[must_use]
     pub fn minus(self, span: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
@@ -84,10 +86,12 @@ impl Clock {
         Self::new(move || wall.plus(began.elapsed()))
     }
 
+    /// Makes a clock that asks `now` for the time.
     pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
 
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         (self.0)()
     }

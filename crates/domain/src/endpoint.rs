@@ -10,16 +10,25 @@ use crate::{key::Scope, model::Task};
 /// covers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Endpoint {
+    /// OpenAI's chats.
     ChatCompletions,
+    /// OpenAI's completions of a plain prompt.
     Completions,
+    /// OpenAI's embeddings.
     Embeddings,
+    /// OpenAI's responses.
     Responses,
     /// Anthropic's messages endpoint.
     Messages,
+    /// Anthropic's count of the tokens of a message.
     CountTokens,
+    /// Sorts documents by how well they answer a query (Jina's and Cohere's form).
     Rerank,
+    /// How alike pairs of texts are (vLLM).
     Score,
+    /// The tokens of a text (vLLM, llama.cpp).
     Tokenize,
+    /// The text of tokens (vLLM, llama.cpp).
     Detokenize,
 }
 
@@ -37,6 +46,7 @@ pub enum Counted {
 }
 
 impl Endpoint {
+    /// All endpoints, in the order of metrics.
     pub const ALL: [Self; 10] = [
         Self::ChatCompletions,
         Self::Completions,
@@ -66,6 +76,7 @@ impl Endpoint {
         }
     }
 
+    /// Returns the endpoint with exactly this path; aliases are not known here.
     pub fn from_path(path: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.path() == path)
     }

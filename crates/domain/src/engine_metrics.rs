@@ -38,6 +38,7 @@ pub struct EngineMetrics {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LatencySource {
+    /// The engine itself.
     Engine,
     /// This gateway, since it started, from the requests that it forwarded.
     Gateway,

@@ -227,6 +227,7 @@ pub struct FieldProblem {
 }
 
 impl FieldProblem {
+    /// Makes a `validation_error` about the field `param`.
     pub fn new(param: &str, message: impl Into<String>) -> Self {
         Self { param: param.to_owned(), message: message.into(), code: ErrorCode::ValidationError }
     }
@@ -248,6 +249,7 @@ pub struct ApiError {
 }
 
 impl ApiError {
+    /// Makes an error with nothing but its code and message.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -260,6 +262,7 @@ impl ApiError {
         }
     }
 
+    /// Makes a 404: "there is no `what` `id`".
     pub fn not_found(what: &str, id: impl std::fmt::Display) -> Self {
         Self::new(ErrorCode::NotFound, format!("there is no {what} {id}"))
     }
@@ -287,12 +290,14 @@ impl ApiError {
         Self::validation(vec![FieldProblem::new(param, message)])
     }
 
+    /// Names the parameter that is at fault.
     #[must_use]
     pub fn with_param(mut self, param: impl Into<String>) -> Self {
         self.param = Some(param.into());
         self
     }
 
+    /// Sets `Retry-After`.
     #[must_use]
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after_sec = Some(seconds);
@@ -308,12 +313,14 @@ impl ApiError {
         self
     }
 
+    /// Says whether a retry can help, whatever the code says.
     #[must_use]
     pub fn retryable(mut self, retry: bool) -> Self {
         self.should_retry = Some(retry);
         self
     }
 
+    /// Returns whether the same request may succeed later.
     pub fn should_retry(&self) -> bool {
         self.should_retry.unwrap_or_else(|| self.code.retry_helps())
     }

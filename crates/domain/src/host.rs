@@ -47,6 +47,7 @@ pub struct Disk {
     pub used_pct: f64,
 }
 
+/// A GPU at this moment. What its driver does not say is `None`.
 #[derive(Debug, Clone, Serialize)]
 pub struct GpuNow {
     pub index: u32,
@@ -89,6 +90,7 @@ pub struct Trends {
     pub gpu: BTreeMap<u32, GpuTrends>,
 }
 
+/// The recorded samples of one GPU.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct GpuTrends {
     pub util_pct: Vec<Point>,
@@ -123,6 +125,7 @@ pub struct Capabilities {
     pub monitoring: Vec<Found>,
 }
 
+/// The operating system.
 #[derive(Debug, Clone, Serialize)]
 pub struct Os {
     /// Name of the distribution, as in `Debian GNU/Linux 13 (trixie)`.
@@ -141,6 +144,7 @@ pub struct Container {
     pub evidence: Option<&'static str>,
 }
 
+/// The limits that the gateway's control group sets; `None`: no limit.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Cgroup {
     /// Version 1 or 2; `None`: not found.
@@ -150,6 +154,7 @@ pub struct Cgroup {
     pub cpu_limit: Option<f64>,
 }
 
+/// The processors.
 #[derive(Debug, Clone, Serialize)]
 pub struct Cpu {
     pub model: Option<String>,
@@ -159,6 +164,7 @@ pub struct Cpu {
     pub usable: usize,
 }
 
+/// Whether the container runtime answers.
 #[derive(Debug, Clone, Serialize)]
 pub struct RuntimeFound {
     pub available: bool,
@@ -256,15 +262,14 @@ crate::view! {
 /// Whether requests to a route can be expected to succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouteHealth {
+    /// Nothing is wrong.
     Ok,
     /// The route has no engine now.
     Down,
     /// The engine does not answer probes, or not as it should.
     ProbesFail,
     /// The engine has sent nothing for `silent_sec` seconds while requests wait.
-    Stalled {
-        silent_sec: u64,
-    },
+    Stalled { silent_sec: u64 },
     /// The engine failed repeatedly: its breaker is not closed.
     Failing {
         half_open: bool,
@@ -274,6 +279,7 @@ pub enum RouteHealth {
 }
 
 impl RouteHealth {
+    /// Returns whether nothing is wrong.
     pub fn is_ok(self) -> bool {
         self == Self::Ok
     }

@@ -32,6 +32,7 @@ pub struct AllowedImages {
 }
 
 impl AllowedImages {
+    /// Returns whether a model may name this image.
     pub fn allows(&self, reference: &str) -> bool {
         let repository = repository(reference);
         let listed = |entry: &String| match entry.strip_suffix('*') {

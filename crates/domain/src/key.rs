@@ -24,6 +24,7 @@ pub enum TokenKind {
 }
 
 impl TokenKind {
+    /// Returns the first characters of each token of this kind.
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::Key => "gty_",
@@ -62,6 +63,7 @@ impl Token {
         Self(text.into())
     }
 
+    /// Returns the whole token.
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
     }
@@ -71,6 +73,7 @@ impl Token {
         &self.expose()[..SHOWN_CHARS]
     }
 
+    /// Returns the [`hash`] that is stored.
     pub fn hash(&self) -> [u8; 32] {
         hash(self.expose().as_bytes())
     }
@@ -128,15 +131,19 @@ impl Scope {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Scopes(u8);
 
+/// Why scopes can't be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum InvalidScopes {
+    /// This word is not a scope.
     #[error("`{0}` is not a scope; allowed are chat, completions and embeddings")]
     Unknown(String),
+    /// There is no scope.
     #[error("at least one of chat, completions and embeddings is needed")]
     Empty,
 }
 
 impl Scopes {
+    /// Every scope.
     pub const ALL: Self = Self(0b111);
 
     /// Reads scopes separated by commas.
@@ -151,6 +158,7 @@ impl Scopes {
         if bits == 0 { Err(InvalidScopes::Empty) } else { Ok(Self(bits)) }
     }
 
+    /// Returns whether the set has this scope.
     pub fn allows(self, scope: Scope) -> bool {
         self.0 & scope.bit() != 0
     }
@@ -249,6 +257,7 @@ impl ApiKey {
         }
     }
 
+    /// Returns whether the key works at `now`.
     pub fn status(&self, now: Timestamp) -> KeyStatus {
         if self.revoked_at.is_some() {
             KeyStatus::Revoked

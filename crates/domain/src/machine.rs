@@ -8,8 +8,10 @@ use crate::memory::GpuMemory;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GpuVendor {
+    /// Known by its driver's library.
     #[default]
     Nvidia,
+    /// Known by the kernel's files.
     Amd,
 }
 

@@ -66,20 +66,27 @@ impl Homes {
 /// Why a directory was refused, as a sentence for an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RefusedDir {
+    /// It belongs to the operating system.
     #[error("it is a directory of the operating system")]
     System,
+    /// It holds more than models, such as `/` or a home folder.
     #[error("it holds more than models: choose a directory of its own below it")]
     TooWide,
+    /// The data directory is in it.
     #[error("it holds the gateway's data directory")]
     HoldsData,
+    /// It is in the data directory.
     #[error("it lies in the gateway's data directory")]
     InData,
+    /// It is below none of `MODELS_ROOTS`.
     #[error("it is not below a directory of MODELS_ROOTS")]
     NotInRoots,
+    /// A part of the path begins with a dot.
     #[error(
         "a directory whose name begins with a dot may hold keys or settings; to allow it, name it in MODELS_ROOTS or MODELS_DIR"
     )]
     Hidden,
+    /// It is in the home folder of another user.
     #[error(
         "it is or lies in the home directory of another user; to allow it, name it in MODELS_ROOTS or MODELS_DIR"
     )]

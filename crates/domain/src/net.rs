@@ -12,6 +12,7 @@ pub const MAX_ENGINE_URLS: usize = 16;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IpList(Vec<IpNet>);
 
+/// An entry of a list that is no address and no range.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("`{0}` is not an IP address or a CIDR range")]
 pub struct InvalidRange(String);
@@ -29,6 +30,7 @@ impl IpList {
         nets.collect::<Result<_, _>>().map(Self)
     }
 
+    /// Returns whether the list has no entry.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

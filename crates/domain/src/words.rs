@@ -84,6 +84,15 @@ macro_rules! words {
     };
 }
 
+/// Returns the words as an English list, for messages: `user, admin or owner`.
+pub fn either(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [word] => (*word).to_owned(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
 /// Reads a value of [`words!`](crate::words!) from a text.
 ///
 /// # Errors
@@ -116,6 +125,8 @@ mod tests {
     fn each_word_is_read_as_it_is_written() {
         assert_eq!(Colour::ALL.map(|it| Colour::parse(it.as_str())), Colour::ALL.map(Some));
         assert_eq!(Colour::ALL.map(|it| it.to_string()), Colour::WORDS);
+        assert_eq!(super::either(&Colour::WORDS), "red or blue");
+        assert_eq!(super::either(&["a", "b", "c"]), "a, b or c");
         assert_eq!(Colour::parse("crimson"), Some(Colour::Red));
         assert_eq!(Colour::parse("Red"), None);
         assert_eq!(serde_json::to_string(&Colour::default()).unwrap(), "\"blue\"");

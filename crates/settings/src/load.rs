@@ -17,13 +17,17 @@ use gantry_domain::spelling::distance;
 /// Where a value came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
+    /// Nobody set it.
     Default,
     /// [`SYSTEM_FILE`]: the settings of the service that the package installs.
     SystemFile,
+    /// A line of the `.env` file.
     EnvFile,
+    /// An environment variable.
     Environment,
     /// A file named by `<NAME>_FILE`.
     SecretFile,
+    /// A flag of the command line.
     Flag,
 }
 
@@ -40,30 +44,38 @@ impl fmt::Display for Origin {
     }
 }
 
+/// Why the settings can't be used. Each message names the setting and where it comes from, never a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
+    /// The value has another form.
     #[error("{name} (from {origin}) must be {allowed}")]
     Malformed { name: String, origin: Origin, allowed: &'static str },
+    /// There is no such setting.
     #[error("there is no setting {name} ({origin}){}", did_you_mean(.near.as_ref()))]
     Unknown { name: String, origin: Origin, near: Option<String> },
+    /// A variable of the environment is almost a setting.
     #[error(
         "there is no setting {name} (environment); did you mean {near}? If it is another program's, start gantry \
          without it: `env -u {name} gantry`"
     )]
     Mistyped { name: String, near: String },
+    /// `…_FILE` of a setting that is no secret.
     #[error(
         "{name} (from {origin}) counts for nothing: {setting} can't be given as a file. If it is another program's, start \
          gantry without it: `env -u {name} gantry`"
     )]
     NoFile { name: String, setting: String, origin: Origin },
+    /// The values do not go together.
     #[error("{name} {why}")]
     Refused { name: &'static str, why: String },
+    /// A file of a secret can't be read.
     #[error("can't read {what}")]
     Unreadable {
         what: String,
         #[source]
         source: io::Error,
     },
+    /// A line of the `.env` file has another form.
     #[error("line {line} of {file} is not NAME=value")]
     EnvFile { file: String, line: usize },
 }

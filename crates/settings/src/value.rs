@@ -20,6 +20,7 @@ pub trait Value: Sized {
 
     /// `None` if `text` is not allowed.
     fn parse(text: &str) -> Option<Self>;
+    /// Returns the text that [`Self::parse`] reads as this value; a secret is `***`.
     fn show(&self) -> String;
 }
 
@@ -349,6 +350,7 @@ impl Value for Secret {
 pub struct DatabaseUrl(SecretString);
 
 impl DatabaseUrl {
+    /// Returns the address of a SQLite file.
     pub fn sqlite(path: &std::path::Path) -> Self {
         Self(format!("sqlite://{}", path.display()).into())
     }

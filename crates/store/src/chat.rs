@@ -118,6 +118,7 @@ macro_rules! size {
 }
 
 impl Tx {
+    /// Adds a chat without messages.
     pub async fn insert_chat(&mut self, chat: &ChatSession) -> StoreResult<()> {
         const SQL: &str = "INSERT INTO chat_sessions \
                            (id, user_id, title, model_name, engine_type, constraints, created_at, updated_at) \
@@ -163,6 +164,7 @@ impl Tx {
         Ok((Decoded::of(rows, read)?.shown(), total))
     }
 
+    /// Returns the chat if it belongs to the user.
     pub async fn chat(&mut self, user: UserId, id: Uuid) -> StoreResult<Option<ChatSession>> {
         const SQL: &str =
             concat!("SELECT ", columns!(), " FROM chat_sessions s WHERE s.id = $1 AND s.user_id = $2");
@@ -230,6 +232,7 @@ impl Tx {
         Ok(id)
     }
 
+    /// Deletes the chat with its messages. Returns `false` if the user has no such chat.
     pub async fn delete_chat(&mut self, user: UserId, id: Uuid) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM chat_sessions WHERE id = $1 AND user_id = $2";
         let rows = on_db!(self, |conn| {

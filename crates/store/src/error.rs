@@ -4,6 +4,7 @@ use std::fmt;
 
 use sqlx::error::ErrorKind;
 
+/// What the methods of this crate return.
 pub type StoreResult<T> = Result<T, StoreError>;
 
 /// Every failure of this crate. After an error the [`crate::Tx`] must be dropped: Postgres refuses further statements.
@@ -36,6 +37,7 @@ pub enum StoreError {
     /// The transaction's gateway no longer supervises the models. Nothing was changed.
     #[error("another gateway supervises the models by now")]
     Overtaken,
+    /// Everything else: the database can't be reached, is damaged or full, or the statement failed.
     #[error("the database did not answer as expected")]
     Database(#[source] sqlx::Error),
 }
@@ -95,14 +97,18 @@ impl From<sqlx::Error> for StoreError {
 /// A unique index that callers can run into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Constraint {
+    /// The name of an organisation, without regard to case.
     OrgName,
+    /// The name of a user, without regard to case.
     Username,
     /// The served name of a model that is neither archived nor being deleted.
     ServedName,
+    /// The hash of a key's token.
     KeyHash,
 }
 
 impl Constraint {
+    /// All of them.
     pub const ALL: [Self; 4] = [Self::OrgName, Self::Username, Self::ServedName, Self::KeyHash];
 
     /// Returns the name of the index in both databases, and the column by which SQLite names it in its message.

@@ -10,9 +10,9 @@ use gantry_domain::{
 };
 
 use crate::{
-    Decoded, Order, Sort, StoreError, StoreResult, Tx,
+    Decoded, Sort, StoreError, StoreResult, Tx,
     limits::{LimitsRow, OrgLimitsRow, UserLimitsRow, bind_limits},
-    page::{containing, fold},
+    page::{containing, fold, sort_columns},
     tx::{AdvisoryLock, Both, on_db, row},
 };
 
@@ -42,30 +42,6 @@ pub struct KeyFilter {
     pub q: Option<String>,
     /// The user to whom the caller is restricted, whatever `user_id` says.
     pub scope_user: Option<UserId>,
-}
-
-/// What keys can be sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum KeyColumn {
-    #[default]
-    Id,
-    CreatedAt,
-    /// Keys that were never used count as the earliest.
-    LastUsedAt,
-    Name,
-}
-
-impl KeyColumn {
-    /// Reads the name of the column as the API writes it.
-    pub fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "id" => Self::Id,
-            "created_at" => Self::CreatedAt,
-            "last_used_at" => Self::LastUsedAt,
-            "name" => Self::Name,
-            _ => return None,
-        })
-    }
 }
 
 row! {
@@ -203,16 +179,18 @@ macro_rules! listing {
     };
 }
 
-fn listing(sort: Sort<KeyColumn>) -> &'static str {
-    match (sort.by, sort.order) {
-        (KeyColumn::Id, Order::Asc) => listing!("k.id"),
-        (KeyColumn::Id, Order::Desc) => listing!("k.id DESC"),
-        (KeyColumn::CreatedAt, Order::Asc) => listing!("k.created_at, k.id"),
-        (KeyColumn::CreatedAt, Order::Desc) => listing!("k.created_at DESC, k.id DESC"),
-        (KeyColumn::LastUsedAt, Order::Asc) => listing!("k.last_used_at NULLS FIRST, k.id"),
-        (KeyColumn::LastUsedAt, Order::Desc) => listing!("k.last_used_at DESC NULLS LAST, k.id DESC"),
-        (KeyColumn::Name, Order::Asc) => listing!("k.name_lower, k.id"),
-        (KeyColumn::Name, Order::Desc) => listing!("k.name_lower DESC, k.id DESC"),
+sort_columns! {
+    /// What keys can be sorted by.
+    KeyColumn in listing {
+        /// The order in which they were made.
+        #[default]
+        Id = "id", "k.id", "k.id DESC";
+        /// The key's name, without regard to case.
+        Name = "name", "k.name_lower, k.id", "k.name_lower DESC, k.id DESC";
+        /// When the key was made.
+        CreatedAt = "created_at", "k.created_at, k.id", "k.created_at DESC, k.id DESC";
+        /// When it was last used. Keys that were never used count as the earliest.
+        LastUsedAt = "last_used_at", "k.last_used_at NULLS FIRST, k.id", "k.last_used_at DESC NULLS LAST, k.id DESC";
     }
 }
 
@@ -266,6 +244,7 @@ impl Tx {
         self.key(KeyId(id)).await?.ok_or(StoreError::Database(sqlx::Error::RowNotFound))
     }
 
+    /// Returns the key, revoked or not.
     pub async fn key(&mut self, id: KeyId) -> StoreResult<Option<ApiKey>> {
         const SQL: &str = select!("k.id = $1");
         let row: Option<WholeKey> =

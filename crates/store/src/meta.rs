@@ -75,6 +75,7 @@ impl Tx {
         }
     }
 
+    /// Returns a value that [`Tx::meta_set`] stored.
     pub async fn meta_get(&mut self, key: &str) -> StoreResult<Option<String>> {
         const SQL: &str = "SELECT value FROM meta WHERE key = $1";
         Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).bind(key).fetch_optional(conn).await)?)

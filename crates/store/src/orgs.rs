@@ -3,10 +3,10 @@
 use gantry_domain::{OrgId, Timestamp, identity::Org, limit::Limits, name};
 
 use crate::{
-    Order, Sort, StoreResult, Tx,
+    Sort, StoreResult, Tx,
     limits::{LimitsRow, bind_limits, set_limits},
     names::NamedTable,
-    page::{containing, fold},
+    page::{containing, fold, sort_columns},
     tx::{AdvisoryLock, Both, on_db, row},
 };
 
@@ -17,27 +17,6 @@ pub struct OrgFilter {
     pub only: Option<OrgId>,
     /// Part of the name, without regard to case.
     pub q: Option<String>,
-}
-
-/// What organisations can be sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OrgColumn {
-    #[default]
-    Id,
-    Name,
-    CreatedAt,
-}
-
-impl OrgColumn {
-    /// Reads the name of the column as the API writes it.
-    pub fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "id" => Self::Id,
-            "name" => Self::Name,
-            "created_at" => Self::CreatedAt,
-            _ => return None,
-        })
-    }
 }
 
 /// What to change; a field that is `None` stays as it is.
@@ -119,14 +98,16 @@ macro_rules! listing {
     };
 }
 
-fn listing(sort: Sort<OrgColumn>) -> &'static str {
-    match (sort.by, sort.order) {
-        (OrgColumn::Id, Order::Asc) => listing!("id"),
-        (OrgColumn::Id, Order::Desc) => listing!("id DESC"),
-        (OrgColumn::Name, Order::Asc) => listing!("name_lower, id"),
-        (OrgColumn::Name, Order::Desc) => listing!("name_lower DESC, id DESC"),
-        (OrgColumn::CreatedAt, Order::Asc) => listing!("created_at, id"),
-        (OrgColumn::CreatedAt, Order::Desc) => listing!("created_at DESC, id DESC"),
+sort_columns! {
+    /// What organisations can be sorted by.
+    OrgColumn in listing {
+        /// The order in which they were made.
+        #[default]
+        Id = "id", "id", "id DESC";
+        /// The name, without regard to case.
+        Name = "name", "name_lower, id", "name_lower DESC, id DESC";
+        /// When it was made.
+        CreatedAt = "created_at", "created_at, id", "created_at DESC, id DESC";
     }
 }
 
@@ -148,6 +129,7 @@ impl Tx {
         Ok(row.into())
     }
 
+    /// Returns the organisation.
     pub async fn org(&mut self, id: OrgId) -> StoreResult<Option<Org>> {
         const SQL: &str = concat!("SELECT ", columns!(), " FROM orgs WHERE id = $1");
         let row: Option<WholeOrg> =

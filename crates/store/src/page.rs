@@ -4,10 +4,13 @@ use std::borrow::Cow;
 
 use gantry_domain::name;
 
+/// The direction of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
+    /// The smallest value first.
     #[default]
     Asc,
+    /// The largest value first.
     Desc,
 }
 
@@ -15,9 +18,40 @@ pub enum Order {
 /// direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sort<C> {
+    /// The column.
     pub by: C,
+    /// The direction.
     pub order: Order,
 }
+
+/// Declares what a list can be sorted by: an enum of [`words!`](gantry_domain::words!), where each column has its word
+/// in the API and its `ORDER BY` for both directions. Also makes the function `$listing`, which returns the SQL text for
+/// a [`Sort`]; the macro `$listing!` of the same name makes that text from an `ORDER BY`.
+macro_rules! sort_columns {
+    (
+        $(#[$about:meta])* $type:ident in $listing:ident {
+            $($(#[$about_column:meta])* $column:ident = $word:literal, $asc:literal, $desc:literal;)+
+        }
+    ) => {
+        gantry_domain::words! {
+            $(#[$about])*
+            #[derive(Default)]
+            pub enum $type {
+                $($(#[$about_column])* $column = $word,)+
+            }
+        }
+
+        fn $listing(sort: $crate::Sort<$type>) -> &'static str {
+            match (sort.by, sort.order) {
+                $(
+                    ($type::$column, $crate::Order::Asc) => $listing!($asc),
+                    ($type::$column, $crate::Order::Desc) => $listing!($desc),
+                )+
+            }
+        }
+    };
+}
+pub(crate) use sort_columns;
 
 /// Replaces NUL characters. Postgres can't store NUL in texts, and a NUL from a client must not make a whole batch
 /// fail.

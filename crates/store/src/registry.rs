@@ -123,6 +123,7 @@ impl Tx {
         Ok(())
     }
 
+    /// Removes an engine from the registry. Returns `false` if there is none of this name.
     pub async fn delete_registry(&mut self, served_name: &str) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM registry WHERE served_name = $1";
         self.changes_catalog = true;

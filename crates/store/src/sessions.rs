@@ -115,6 +115,7 @@ impl Tx {
         Ok(rows > 0)
     }
 
+    /// Ends a session. Returns `false` if there is none with this hash.
     pub async fn delete_session(&mut self, id_hash: &[u8; 32]) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM sessions WHERE id_hash = $1";
         self.changes_catalog = true;

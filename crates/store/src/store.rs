@@ -163,6 +163,7 @@ impl Store {
         Ok(Self { pools, seal: Arc::default() })
     }
 
+    /// Returns which database this is.
     pub fn kind(&self) -> DatabaseKind {
         match &self.pools {
             Pools::Sqlite { .. } => DatabaseKind::Sqlite,

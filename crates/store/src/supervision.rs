@@ -64,6 +64,7 @@ impl From<SupervisorRow> for Supervisor {
 }
 
 impl Tx {
+    /// Returns which gateway supervises, or did last.
     pub async fn supervisor(&mut self) -> StoreResult<Supervisor> {
         const SQL: &str = "SELECT epoch, gateway, name, runtime, machine, since FROM supervisor WHERE id = 1";
         let row: SupervisorRow = on_db!(self, |conn| sqlx::query_as(SQL).fetch_one(conn).await)?;

@@ -169,6 +169,7 @@ impl Tx {
         Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).bind(user.0).bind(now.0).fetch_one(conn).await)?)
     }
 
+    /// Deletes the token for ever. Returns `false` if there is none with this id.
     pub async fn delete_token(&mut self, id: TokenId) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM account_tokens WHERE id = $1";
         let rows = on_db!(self, |conn| {

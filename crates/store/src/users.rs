@@ -3,10 +3,10 @@
 use gantry_domain::{OrgId, Role, Timestamp, UserId, identity::User, limit::Limits, name};
 
 use crate::{
-    Decoded, Order, Sort, StoreError, StoreResult, Tx,
+    Decoded, Sort, StoreError, StoreResult, Tx,
     limits::{LimitsRow, bind_limits, set_limits},
     names::NamedTable,
-    page::{clean, containing, fold},
+    page::{clean, containing, fold, sort_columns},
     tx::{AdvisoryLock, Both, on_db, row},
 };
 
@@ -43,30 +43,6 @@ pub struct UserFilter {
     /// Part of the username, without regard to case.
     pub q: Option<String>,
     pub role: Option<Role>,
-}
-
-/// What users can be sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum UserColumn {
-    #[default]
-    Id,
-    Username,
-    CreatedAt,
-    /// Users who never signed in count as the earliest.
-    LastLoginAt,
-}
-
-impl UserColumn {
-    /// Reads the name of the column as the API writes it.
-    pub fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "id" => Self::Id,
-            "username" => Self::Username,
-            "created_at" => Self::CreatedAt,
-            "last_login_at" => Self::LastLoginAt,
-            _ => return None,
-        })
-    }
 }
 
 row! {
@@ -153,16 +129,18 @@ macro_rules! listing {
     };
 }
 
-fn listing(sort: Sort<UserColumn>) -> &'static str {
-    match (sort.by, sort.order) {
-        (UserColumn::Id, Order::Asc) => listing!("u.id"),
-        (UserColumn::Id, Order::Desc) => listing!("u.id DESC"),
-        (UserColumn::Username, Order::Asc) => listing!("u.username_lower, u.id"),
-        (UserColumn::Username, Order::Desc) => listing!("u.username_lower DESC, u.id DESC"),
-        (UserColumn::CreatedAt, Order::Asc) => listing!("u.created_at, u.id"),
-        (UserColumn::CreatedAt, Order::Desc) => listing!("u.created_at DESC, u.id DESC"),
-        (UserColumn::LastLoginAt, Order::Asc) => listing!("u.last_login_at NULLS FIRST, u.id"),
-        (UserColumn::LastLoginAt, Order::Desc) => listing!("u.last_login_at DESC NULLS LAST, u.id DESC"),
+sort_columns! {
+    /// What users can be sorted by.
+    UserColumn in listing {
+        /// The order in which they were made.
+        #[default]
+        Id = "id", "u.id", "u.id DESC";
+        /// The user name, without regard to case.
+        Username = "username", "u.username_lower, u.id", "u.username_lower DESC, u.id DESC";
+        /// When the user was made.
+        CreatedAt = "created_at", "u.created_at, u.id", "u.created_at DESC, u.id DESC";
+        /// The last sign-in. Users who never signed in count as the earliest.
+        LastLoginAt = "last_login_at", "u.last_login_at NULLS FIRST, u.id", "u.last_login_at DESC NULLS LAST, u.id DESC";
     }
 }
 
@@ -192,6 +170,7 @@ impl Tx {
         row.try_into()
     }
 
+    /// Returns the user.
     pub async fn user(&mut self, id: UserId) -> StoreResult<Option<User>> {
         const SQL: &str = concat!("SELECT ", columns!(), " FROM users WHERE id = $1");
         let row: Option<UserRow> =
@@ -356,6 +335,7 @@ impl Tx {
         Ok(rows > 0)
     }
 
+    /// Notes a sign-in. Returns `false` if the user is gone.
     pub async fn record_login(&mut self, id: UserId, now: Timestamp) -> StoreResult<bool> {
         const SQL: &str = "UPDATE users SET last_login_at = $2 WHERE id = $1";
         let rows = on_db!(self, |conn| {

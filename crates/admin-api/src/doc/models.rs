@@ -18,12 +18,11 @@ const GATED: &[ErrorCode] =
     &[ErrorCode::PathNotAllowed, ErrorCode::ServedNameConflict, ErrorCode::HostUnavailable];
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
-    let states: Vec<&str> = State::ALL.iter().map(|it| it.as_str()).collect();
     let [vllm, llamacpp] = EngineKind::ALL;
     let mut all = vec![
         ("Engine", one_of(&["vllm", "llamacpp"])),
         ("EngineWord", one_of(&["vllm", "llamacpp", "primary", "secondary"])),
-        ("ModelState", one_of(&states)),
+        ("ModelState", one_of(&State::WORDS)),
         ("VllmModel", record(vllm)),
         ("LlamacppModel", record(llamacpp)),
         ("Model", json!({ "oneOf": [named("VllmModel"), named("LlamacppModel")] })),

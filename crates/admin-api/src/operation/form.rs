@@ -13,6 +13,7 @@ use gantry_domain::{
     model::Task,
     schema::{self, Components, Member},
     usage::Outcome as Ending,
+    words::either,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -519,7 +520,7 @@ macro_rules! words {
             type Value = Self;
 
             fn allowed() -> Cow<'static, str> {
-                one_of(<$type>::ALL.iter().map(|it| it.as_str()))
+                either(&<$type>::WORDS).into()
             }
 
             fn read(value: &Value, _: Timestamp) -> Option<Self> {
@@ -548,12 +549,3 @@ macro_rules! words {
 }
 
 words!(Action, ChatRole, Ending, KeyStatus, LimitMode, ObjectType, Role, Task);
-
-/// Words as a sentence lists them: `a, b or c`.
-pub(super) fn one_of<'a>(words: impl IntoIterator<Item = &'a str>) -> Cow<'static, str> {
-    let words: Vec<&str> = words.into_iter().collect();
-    match words.split_last() {
-        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")).into(),
-        _ => words.concat().into(),
-    }
-}

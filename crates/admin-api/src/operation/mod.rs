@@ -14,7 +14,6 @@ mod path;
 mod query;
 mod signature;
 
-use form::one_of;
 use gantry_domain::ErrorCode;
 
 pub(crate) use answer::{Accepted, Created, Deleted, Done, Either, Listed, Written, deleted};

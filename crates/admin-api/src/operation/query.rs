@@ -353,7 +353,7 @@ impl<T: Words> Parameter for Choice<T> {
     fn read(params: &mut Params, name: &'static str) -> Result<Self, Problem> {
         let text = params.text(name);
         let read = T::parse(text.as_deref().unwrap_or(T::DEFAULT));
-        let words = || super::one_of(T::WORDS.iter().copied());
+        let words = || either(T::WORDS);
         read.map(Self).ok_or_else(|| Problem::invalid(name, format!("`{name}` must be {}", words())))
     }
 
@@ -416,7 +416,7 @@ pub(crate) trait Columns: Sized + Default {
 
 impl<C: Columns> Parameter for Sort<C> {
     fn read(params: &mut Params, _: &'static str) -> Result<Self, Problem> {
-        let columns = super::one_of(C::WORDS.iter().copied());
+        let columns = either(C::WORDS);
         Ok(params.sort(&columns, C::parse)?.unwrap_or(Self { by: C::default(), order: C::ORDER }))
     }
 
@@ -437,22 +437,16 @@ impl<C: Columns> Parameter for Sort<C> {
 }
 
 macro_rules! columns {
-    ($($type:ty: $order:ident $($word:literal)+;)+) => {$(
-        impl Columns for $type {
-            const WORDS: &'static [&'static str] = &[$($word),+];
+    ($($type:ident $order:ident),+ $(,)?) => {$(
+        impl Columns for gantry_store::$type {
+            const WORDS: &'static [&'static str] = &Self::WORDS;
             const ORDER: Order = Order::$order;
 
             fn parse(text: &str) -> Option<Self> {
-                <$type>::parse(text)
+                Self::parse(text)
             }
         }
     )+};
 }
 
-columns! {
-    gantry_store::OrgColumn: Asc "id" "name" "created_at";
-    gantry_store::UserColumn: Asc "id" "username" "created_at" "last_login_at";
-    gantry_store::KeyColumn: Asc "id" "name" "created_at" "last_used_at";
-    gantry_store::GroupColumn: Desc "requests" "errors" "prompt_tokens" "completion_tokens" "total_tokens" "p50_ms"
-        "p95_ms";
-}
+columns!(OrgColumn Asc, UserColumn Asc, KeyColumn Asc, GroupColumn Desc);

@@ -74,6 +74,7 @@ pub enum Severity {
     Error,
     /// It starts, but not as it should.
     Warning,
+    /// Worth knowing; nothing is wrong.
     Info,
 }
 

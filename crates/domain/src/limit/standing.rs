@@ -16,6 +16,7 @@ view! {
 }
 
 impl Used {
+    /// Makes the value; what is left follows from the other two.
     pub fn new(limit: u64, used: u64, reset_sec: Option<u64>) -> Self {
         Self { limit, used, remaining: limit.saturating_sub(used), reset_sec }
     }

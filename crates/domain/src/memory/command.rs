@@ -51,7 +51,9 @@ pub struct Room<'a> {
 /// A command line that was read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
+    /// A command of `llama-server`.
     Llamacpp(LlamacppCommand),
+    /// A command of `vllm serve`.
     Vllm(VllmCommand),
 }
 

@@ -3,7 +3,9 @@
 /// A number that may differ from layer to layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PerLayer {
+    /// The same value for all layers.
     All(u64),
+    /// One value for each layer.
     Each(Vec<u64>),
 }
 

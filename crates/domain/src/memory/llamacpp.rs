@@ -21,7 +21,9 @@ pub enum Slots {
     /// `-np` is not given: 4 slots that share one cache (llama.cpp `tools/server/server.cpp`, builds of 2026).
     #[default]
     Auto,
+    /// `-np` is given.
     Fixed {
+        /// Number of requests.
         slots: u64,
         /// `--kv-unified`: each request may use the whole context.
         unified: bool,
@@ -33,6 +35,7 @@ pub enum Slots {
 pub enum SplitMode {
     /// Everything is on the first GPU.
     None,
+    /// Whole layers (`--split-mode layer`).
     #[default]
     Layer,
     /// Weights are split row by row; cache and computation are on the first GPU.
@@ -42,8 +45,10 @@ pub enum SplitMode {
 /// Where a part of the model lies on a machine with GPUs. On a machine without any, everything lies in RAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Side {
+    /// On GPUs.
     #[default]
     Gpu,
+    /// In memory of the host.
     Ram,
 }
 

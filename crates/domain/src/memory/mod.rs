@@ -48,6 +48,7 @@ pub struct GpuShare {
 }
 
 impl GpuShare {
+    /// Returns the sum of all parts.
     pub fn total(&self) -> u64 {
         sum([self.weights, self.kv_cache, self.compute, self.overhead])
     }
@@ -88,6 +89,7 @@ pub struct Unknown {
 }
 
 impl Unknown {
+    /// Makes the value from a sentence for an operator.
     pub fn because(reason: impl Into<String>) -> Self {
         Self { reason: reason.into() }
     }

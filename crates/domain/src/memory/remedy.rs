@@ -15,7 +15,9 @@ pub struct Remedy(pub Vec<(&'static str, Number)>);
 /// A value of a field.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
+    /// A count.
     Whole(u64),
+    /// A share, 0 to 1.
     Fraction(f64),
 }
 

@@ -18,6 +18,7 @@ pub struct Blueprint {
 }
 
 impl Blueprint {
+    /// Returns the settings that the record has now.
     pub fn of(model: &Model) -> Self {
         Self { task: model.task, config: model.config.clone(), own_key: true }
     }

@@ -34,22 +34,27 @@ impl ModelConfig {
         Self(values)
     }
 
+    /// Returns all fields that were set.
     pub fn values(&self) -> &Map<String, Value> {
         &self.0
     }
 
+    /// Returns a field; `None` if it is unset.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
 
+    /// Returns a text field; `None` if it is unset.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.get(name).and_then(Value::as_str)
     }
 
+    /// Returns a field that is a whole number; `None` if it is unset.
     pub fn int(&self, name: &str) -> Option<i64> {
         self.get(name).and_then(Value::as_i64)
     }
 
+    /// Returns a field that is true or false; `None` if it is unset.
     pub fn bool(&self, name: &str) -> Option<bool> {
         self.get(name).and_then(Value::as_bool)
     }

@@ -24,25 +24,20 @@ use crate::model::{EngineKind, Task};
 /// Type and bounds of a field's JSON value. Bounds are inclusive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
+    /// True or false.
     Bool,
-    Int {
-        min: i64,
-        max: i64,
-    },
+    /// A whole number within bounds.
+    Int { min: i64, max: i64 },
+    /// One of these numbers.
     IntOneOf(&'static [i64]),
-    Float {
-        min: f64,
-        max: f64,
-    },
+    /// A number within bounds.
+    Float { min: f64, max: f64 },
     /// Text of at most `max` characters.
-    Text {
-        max: usize,
-    },
+    Text { max: usize },
+    /// One of these words.
     OneOf(&'static [&'static str]),
     /// Text of at most `max` characters that may have several lines (`\n`, `\t`).
-    Lines {
-        max: usize,
-    },
+    Lines { max: usize },
     /// A model-hub repository: `owner/name` or `name`, for llama.cpp with `:quantisation`.
     Repo,
     /// A file or folder below the models base directory, relative to it.
@@ -52,18 +47,11 @@ pub enum Kind {
     /// A model-hub repository, or a path as the container sees it: below `/models/`.
     RepoOrPath,
     /// Array of `name=path`, paths as in `Path`.
-    NamedPaths {
-        max: usize,
-    },
+    NamedPaths { max: usize },
     /// Array of whole numbers without repetition.
-    IntList {
-        min: i64,
-        max: i64,
-    },
+    IntList { min: i64, max: i64 },
     /// Array of texts.
-    TextList {
-        max: usize,
-    },
+    TextList { max: usize },
     /// Object of text values: environment variables.
     TextMap,
     /// Parameters of requests: a JSON object without [`NOT_DEFAULTS`](crate::model::check::NOT_DEFAULTS).
@@ -75,9 +63,13 @@ pub enum Kind {
 pub enum Default {
     /// The engine decides.
     Engine,
+    /// True or false.
     Bool(bool),
+    /// A whole number.
     Int(i64),
+    /// A number.
     Float(f64),
+    /// A text.
     Text(&'static str),
 }
 
@@ -132,6 +124,7 @@ pub struct Tuned {
 /// The lowest role that may change a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetBy {
+    /// Admins and owners.
     Admin,
     /// Only an owner may set it, because it gives power over the host: which image runs, with which arguments, with
     /// whose code.
@@ -288,6 +281,7 @@ impl Field {
         self.default.value().filter(|_| self.default_task.is_none_or(|it| it == task))
     }
 
+    /// Returns whether models of this engine have the field.
     pub fn applies_to(&self, engine: EngineKind) -> bool {
         self.engine.is_none_or(|it| it == engine)
     }

@@ -137,6 +137,7 @@ impl Model {
         self.config.adapters(self.engine)
     }
 
+    /// Returns the name of its managed container.
     pub fn container_name(&self) -> String {
         self.engine.container_name(self.id)
     }

@@ -138,6 +138,7 @@ impl Bucket {
 /// One of the two durations of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeKind {
+    /// From the arrival of a request to the end of its answer.
     Latency,
     /// Time to first token. Only streamed answers have one.
     Ttft,

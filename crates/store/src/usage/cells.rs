@@ -88,6 +88,7 @@ impl From<RowCounts> for UsageSums {
 }
 
 impl UsageSums {
+    /// Returns the tokens of prompts and completions together.
     pub fn total_tokens(&self) -> i64 {
         self.prompt_tokens.saturating_add(self.completion_tokens)
     }

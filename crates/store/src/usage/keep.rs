@@ -50,6 +50,7 @@ pub struct UsageCheck {
 }
 
 impl UsageCheck {
+    /// Returns whether rows and sums say the same.
     pub fn agrees(&self) -> bool {
         let seen = |it: &UsageSums| (it.rows, it.requests, it.errors, it.prompt_tokens, it.completion_tokens);
         let rows = seen(&self.rows);

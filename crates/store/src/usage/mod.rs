@@ -40,6 +40,7 @@ const DAY: i64 = 24 * HOUR;
 pub enum StatusFilter {
     /// All codes with this first digit: 2 for `2xx`.
     Class(u8),
+    /// This code.
     Exact(u16),
 }
 
