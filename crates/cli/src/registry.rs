@@ -178,8 +178,11 @@ async fn tell(cx: &Cx, entry: &Value) -> Outcome<()> {
     let upstreams =
         among(cx, "/admin/upstreams", &[], |it| it["served_name"] == entry["served_name"]).await?;
     cx.out.either(entry, || {
-        let word =
-            if entry["healthy"] == true { "is served by" } else { "is entered, and is not served yet by" };
+        let word = if entry["healthy"] == true {
+            "is served by"
+        } else {
+            "is in the registry, but not served yet by"
+        };
         cx.out.line(&format!("{name} {word} {}", cell(&entry["urls"])))?;
         for it in upstreams.iter().filter(|it| it["healthy"] != true) {
             cx.out.note(&format!("{}: {}", cell(&it["url"]), cell(&it["last_error"])));

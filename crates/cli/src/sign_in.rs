@@ -208,7 +208,7 @@ pub(crate) async fn logout(cx: &Cx) -> Outcome<()> {
     }
     let text = match login {
         Login::Session(_) => "signed out of",
-        Login::Bearer(_) => "the token is forgotten here, and stays valid, for",
+        Login::Bearer(_) => "removed the token, which stays valid, for",
         Login::Nobody => "there was no session for",
     };
     cx.out.either(&json!({ "url": url, "user": Value::Null }), || cx.out.line(&format!("{text} {url}")))

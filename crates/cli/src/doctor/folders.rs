@@ -135,7 +135,7 @@ pub fn in_use(dir: &Path, fix: &str) -> Option<Check> {
     }
     Some(Check::warn(
         "same_gateway",
-        format!("the gateway that runs does not use DATA_DIR {}", dir.display()),
+        format!("the running gateway does not use DATA_DIR {}", dir.display()),
         "It has other settings: the checks of folders and of a SQLite database are not about it.",
         fix,
     ))
