@@ -25,16 +25,16 @@ pub(crate) fn list_command() -> Command {
     let list = Command::new("list").about("Lists rows of the audit log, newest first");
     connected(list.args([
         option("actor", "USER", "Done by this user: an id, or the name at that time"),
-        option("action", "WORD", "Of this kind, such as key.create; docs/audit.md lists them"),
+        option("action", "WORD", "Actions of this kind, such as key.create; docs/audit.md lists them"),
         option("object-type", "WORD", "Done to a user, org, key, model, registry, base_dir or image"),
         option("object", "ID", "Done to the object with this id, name or path"),
         option(
             "since",
             "TIME",
-            "From then on: today, week, month, a span (12h, 7d), a date, or an RFC 3339 time",
+            "From this time on: today, week, month, a span (12h, 7d), a date, or an RFC 3339 time",
         ),
-        option("until", "TIME", "Up to then; written like --since"),
-        number("limit", "N", "At most so many (50 unless given)"),
+        option("until", "TIME", "Up to this time; written like --since"),
+        number("limit", "N", "At most this many (default: 50)"),
     ]))
 }
 

@@ -31,20 +31,21 @@ pub(crate) fn command() -> Command {
     connected(Command::new("chat").about("Talks with a running model"))
         .arg(complete::models(positional("MODEL", "Served name of the model")))
         .arg(Arg::new("PROMPT").num_args(1..).help(
-            "What to ask, once; `-` among the words stands for standard input. Left out: standard input, at a terminal a \
-             conversation",
+            "One question; `-` among the words stands for standard input. Without it, standard input is the question, or a \
+             conversation begins at a terminal",
         ))
         .args([
-            option("system", "TEXT", "What the model is told before the conversation"),
+            option("system", "TEXT", "Instructions to the model before the conversation"),
             number("max-tokens", "N", "Longest answer, in tokens"),
-            option("key", "KEY", "An API key instead of the session; others may see it here: better GANTRY_API_KEY"),
+            option("key", "KEY", "An API key instead of the session; other users of this machine can see it here, so \
+            GANTRY_API_KEY is safer"),
         ])
         .after_help(
             "gantry chat qwen\n\
              gantry chat qwen 'What is a gantry?'\n\
              git diff | gantry chat qwen 'Write a commit message for this:' -\n\
              \n\
-             In a conversation /new begins anew, and /bye or Ctrl-D ends it. Ctrl-C stops an answer.",
+             In a conversation, /new starts a new one, /bye or Ctrl-D ends it, and Ctrl-C stops an answer.",
         )
 }
 
@@ -53,7 +54,7 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     let words = texts(matches, "PROMPT");
     if words.is_empty() && io::stdin().is_terminal() {
         if cx.out.json {
-            return Err(Failure::Usage("with --json there is one question: say what to ask".to_owned()));
+            return Err(Failure::Usage("--json needs a question on the command line".to_owned()));
         }
         return talk.converse().await;
     }
@@ -90,7 +91,7 @@ fn question(words: &[&str]) -> Outcome<String> {
     }
     let question = if words.is_empty() { piped } else { question };
     if question.trim().is_empty() {
-        return Err(Failure::Usage("there is nothing to ask: standard input is empty".to_owned()));
+        return Err(Failure::Usage("there is no question: standard input is empty".to_owned()));
     }
     Ok(question)
 }
@@ -119,7 +120,7 @@ impl<'a> Talk<'a> {
             (Some(key), _) => Login::Bearer(key.trim().to_owned().into()),
             (None, Login::Bearer(_)) => {
                 return Err(Failure::Usage(
-                    "a token is for the admin API, not for models: give an API key in GANTRY_API_KEY"
+                    "a token is for the admin API, not for models: set an API key in GANTRY_API_KEY"
                         .to_owned(),
                 ));
             }
@@ -188,7 +189,7 @@ impl<'a> Talk<'a> {
     }
 
     async fn converse(&mut self) -> Outcome<()> {
-        self.cx.out.note("/new begins anew, /bye or Ctrl-D ends; Ctrl-C stops an answer");
+        self.cx.out.note("/new starts a new conversation, /bye or Ctrl-D ends it; Ctrl-C stops an answer");
         loop {
             let prompt = self.cx.out.paint(Tone::Bold, ">>> ");
             let line = tokio::select! {
@@ -208,7 +209,7 @@ impl<'a> Talk<'a> {
                 "/bye" | "/exit" | "/quit" => return Ok(()),
                 "/new" => {
                     self.messages.truncate(self.n_fixed);
-                    self.cx.out.note("the conversation begins anew");
+                    self.cx.out.note("this is a new conversation");
                     continue;
                 }
                 _ => self.say(&line),

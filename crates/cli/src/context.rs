@@ -22,14 +22,17 @@ pub(crate) fn command() -> Command {
     let context = |it| complete::contexts(it);
     let list = aliased(Command::new("list"), "ls").about("Lists the contexts; `*` marks the one in use");
     let using = Command::new("use")
-        .about("Says which context the verbs use from now on")
+        .about("Sets the context that the verbs use")
         .arg(context(positional("NAME", "Name of the context").required(false)))
-        .arg(flag("none", "None: the gateway of this machine, or that of GANTRY_URL").conflicts_with("NAME"));
+        .arg(
+            flag("none", "Uses no context: the gateway on this machine, or the one in GANTRY_URL")
+                .conflicts_with("NAME"),
+        );
     let add = Command::new("add")
         .about("Gives a gateway a name")
         .arg(positional("NAME", "Name of the context"))
         .arg(positional("URL", "Address of the gateway, such as https://llm.example.org"))
-        .arg(flag("use", "The verbs use it from now on"));
+        .arg(flag("use", "Also makes it the context that the verbs use"));
     let remove = aliased(Command::new("remove"), "rm")
         .about("Forgets contexts, with their sessions and tokens")
         .arg(context(positionals("NAME", "Name of the context")));
@@ -81,7 +84,7 @@ fn add(matches: &ArgMatches, out: &Out) -> Outcome<()> {
     let is_fine = |it: char| it.is_ascii_alphanumeric() || "-_.".contains(it);
     if name.is_empty() || name.len() > LONGEST || !name.chars().all(is_fine) {
         return Err(Failure::Usage(format!(
-            "`{}` is no name of a context: letters, digits, `-`, `_` and `.`",
+            "`{}` can't be the name of a context: use letters, digits, `-`, `_` and `.`",
             clean(name)
         )));
     }
@@ -104,7 +107,7 @@ fn add(matches: &ArgMatches, out: &Out) -> Outcome<()> {
 fn choose(matches: &ArgMatches, out: &Out) -> Outcome<()> {
     let name = text(matches, "NAME").map(str::to_owned);
     if name.is_none() && !has(matches, "none") {
-        return Err(Failure::Usage("say which context: `gantry context use NAME`, or --none".to_owned()));
+        return Err(Failure::Usage("name a context: `gantry context use NAME`, or --none".to_owned()));
     }
     let known = contexts()?.change(|it| {
         let known = name.as_ref().is_none_or(|name| it.contexts.contains_key(name));
@@ -120,8 +123,8 @@ fn choose(matches: &ArgMatches, out: &Out) -> Outcome<()> {
         )));
     }
     out.either(&json!({ "current": name }), || match &name {
-        Some(name) => out.line(&format!("the verbs use the context {name} from now on")),
-        None => out.line("the verbs use no context from now on"),
+        Some(name) => out.line(&format!("the verbs now use the context {name}")),
+        None => out.line("the verbs now use no context"),
     })
 }
 

@@ -43,12 +43,12 @@ impl Exit {
     /// Returns the meaning, for the help text and the reference page.
     pub fn meaning(self) -> &'static str {
         match self {
-            Self::Done => "Done. Also when the reader of the output went away (`| head`).",
+            Self::Done => "Success, also if the reader of the output closed it early (`| head`).",
             Self::Failed => {
-                "It was tried and failed: the model did not get ready, its test failed, `doctor` or `status` found something \
-                 broken, the gateway reported an error of its own."
+                "The operation failed: the model did not become ready, its test failed, `doctor` or `status` found \
+                 something broken, or the gateway reported an internal error."
             }
-            Self::Usage => "The command line makes no sense.",
+            Self::Usage => "The command line is wrong.",
             Self::Unreachable => "No gateway answers at that address.",
             Self::SignIn => {
                 "Not signed in, the session has ended, the password is wrong, or the role does not allow it."
@@ -56,7 +56,7 @@ impl Exit {
             Self::NotFound => "There is no such object, or this gateway has no such endpoint.",
             Self::Invalid => "The gateway refuses the values; every problem is printed with its field.",
             Self::Conflict => "The state of the object does not allow it, or the name is taken.",
-            Self::TimedOut => "`--timeout` passed before the end; what was begun goes on.",
+            Self::TimedOut => "`--timeout` passed before the operation ended; the gateway goes on with it.",
             Self::Interrupted => "Interrupted with Ctrl-C.",
         }
     }

@@ -22,12 +22,13 @@ pub(crate) fn connected(command: Command) -> Command {
         .arg(common(complete::contexts(option(
             "context",
             "NAME",
-            "The gateway of this name, see `gantry context` [environment: GANTRY_CONTEXT]",
+            "The gateway with this name; see `gantry context` [environment: GANTRY_CONTEXT]",
         ))))
         .arg(common(option(
             "token",
             "TOKEN",
-            "A token instead of a session; others may see it here: better GANTRY_TOKEN, or `gantry login --token-file`",
+            "A token instead of a session; other users of this machine can see it here, so GANTRY_TOKEN or `gantry login \
+             --token-file` are safer",
         )))
         .arg(common(flag("json", "Prints JSON for programs, errors too (on standard error)")))
         .arg(common(flag("utc", "Times, days and weeks in UTC, not in this machine's time zone")))

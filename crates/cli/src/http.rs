@@ -34,7 +34,9 @@ impl GatewayUrl {
     pub(crate) fn parse(text: &str) -> Outcome<Self> {
         HttpUrl::parse(text).map(Self).ok_or_else(|| {
             let text = crate::text::clean(text);
-            Failure::Usage(format!("`{text}` is no address of a gateway: it has the form http://host:port"))
+            Failure::Usage(format!(
+                "`{text}` is not the address of a gateway, which has the form http://host:port"
+            ))
         })
     }
 
@@ -211,7 +213,7 @@ impl Client {
     fn unreachable(&self, why: &str) -> Failure {
         let url = self.gateway.url();
         Failure::Unreachable(format!(
-            "no gateway at {url}: {why} (another address: --url or GANTRY_URL; `gantry doctor` looks further)"
+            "no gateway at {url}: {why} (--url or GANTRY_URL names another address; `gantry doctor` finds out more)"
         ))
     }
 

@@ -19,9 +19,10 @@ use crate::{
 pub(crate) fn command() -> Command {
     let images = Command::new("images").about("Shows which engine images are on the machine");
     let load = Command::new("load")
-        .about("Takes in images from an archive as `docker save` writes it")
+        .about("Loads images from an archive that `docker save` wrote")
         .arg(positional("PATH", "The archive, below one of the gateway's EXPORT_DIRS (`exports` in its data directory unless set)"));
-    let list = aliased(Command::new("list"), "ls").about("The same as without a verb");
+    let list =
+        aliased(Command::new("list"), "ls").about("Lists the engine images, like `gantry images` alone");
     connected(aliased(images, "image")).subcommands([list, load])
 }
 
@@ -100,7 +101,7 @@ async fn status(cx: &Cx) -> Outcome<()> {
         cx.out.table(&table)?;
         let ready = answer.json["offline_ready"] == true;
         let text = if ready {
-            "every image that a model needs is there"
+            "all images that models need are on this machine"
         } else {
             "images that models need are missing"
         };

@@ -29,30 +29,30 @@ pub(crate) fn command() -> Command {
     let own = || flag("own", "Your own keys only");
     let list = aliased(Command::new("list"), "ls").about("Lists API keys").args([
         own(),
-        complete::orgs(option("org", "NAME", "Of this organisation (name or id)")),
-        complete::users(option("user", "NAME", "Of this user (name or id)")),
-        option("search", "TEXT", "With this in name or prefix"),
-        number("limit", "N", "At most so many; all unless given"),
+        complete::orgs(option("org", "NAME", "Only of this organisation (name or id)")),
+        complete::users(option("user", "NAME", "Only of this user (name or id)")),
+        option("search", "TEXT", "Only with this text in name or prefix"),
+        number("limit", "N", "At most this many (default: all)"),
     ]);
     let create = Command::new("create")
-        .about("Makes an API key and prints its token, this once")
+        .about("Creates an API key and prints its token, which is not shown again")
         .arg(Arg::new("NAME").help("What it is for"))
         .args([
-            own().help("Your own key, as without --org and --user").hide(true),
+            own().help("Your own key; the default without --org and --user").hide(true),
             complete::orgs(option(
                 "org",
                 "NAME",
                 "For this organisation (name or id), not for a user: the key stays when the person who made it is deleted",
             )),
-            complete::users(option("user", "NAME", "For this user (name or id); for you unless --org is given")),
-            option("scopes", "LIST", "Of chat, completions and embeddings; all of them unless given"),
-            complete::models(many("model", "SERVED_NAME", "May call only this model; may stand several times")),
-            many("from", "CIDR", "May be used only from this address or range; may stand several times"),
-            option("expires", "TIME", "Ends then: an RFC 3339 time, or a span such as 12h, 30d, 8w"),
+            complete::users(option("user", "NAME", "For this user (name or id; default: you)")),
+            option("scopes", "LIST", "A list of chat, completions, embeddings (default: all)"),
+            complete::models(many("model", "SERVED_NAME", "May call only this model; can be given several times")),
+            many("from", "CIDR", "May be used only from this address or range; can be given several times"),
+            option("expires", "TIME", "Expires at an RFC 3339 time, or after a span such as 12h, 30d, 8w"),
             mode(),
         ])
         .after_help(
-            "The token alone goes to standard output, everything else to standard error:\n  TOKEN=$(gantry keys create ci --org \
+            "Only the token is written to standard output; everything else goes to standard error:\n  TOKEN=$(gantry keys create ci --org \
              Acme --budget-day 5M)\nWithout --org and --user the key is yours: its usage counts as yours, and it ends with your \
              account.\nLimits are whole numbers such as 60, 200k, 5M or 1G.",
         );
@@ -62,21 +62,25 @@ pub(crate) fn command() -> Command {
         .arg(key())
         .args([
             option("name", "NAME", "What it is for"),
-            option("scopes", "LIST", "Of chat, completions and embeddings"),
+            option("scopes", "LIST", "A list of chat, completions, embeddings"),
             complete::models(many(
                 "model",
                 "SERVED_NAME",
-                "May call only this model; may stand several times",
+                "May call only this model; can be given several times",
             )),
             flag("all-models", "May call every model").conflicts_with("model"),
-            many("from", "CIDR", "May be used only from this address or range; may stand several times"),
+            many("from", "CIDR", "May be used only from this address or range; can be given several times"),
             flag("from-everywhere", "May be used from every address").conflicts_with("from"),
-            option("expires", "TIME", "Ends then: an RFC 3339 time, a span such as 12h, 30d, 8w, or `never`"),
+            option(
+                "expires",
+                "TIME",
+                "Expires at an RFC 3339 time, after a span such as 12h, 30d, 8w, or `never`",
+            ),
             mode(),
         ])
         .after_help(limits::EXPLAINED);
     let revoke = aliased(Command::new("revoke"), "rm")
-        .about("Ends keys at once")
+        .about("Revokes keys; they stop working at once")
         .arg(own())
         .arg(complete::keys(positionals("KEY", WHICH)));
     let show = Command::new("show").about("Shows a key with its limits and budgets").arg(own()).arg(key());
@@ -87,7 +91,7 @@ pub(crate) fn command() -> Command {
 
 /// Help text on how a key is named.
 const WHICH: &str =
-    "Id, prefix or name of the key, as the list shows it; `id:2` and `name:2` where a number is both";
+    "Id, prefix or name of the key, as the list shows it; `id:2` or `name:2` if a number could be both";
 
 fn key() -> Arg {
     complete::keys(positional("KEY", WHICH))
@@ -97,7 +101,7 @@ fn mode() -> Arg {
     one_of(
         "limit-mode",
         LimitMode::ALL.map(LimitMode::as_str),
-        "`shadow` counts what its limits would refuse, and serves it",
+        "`shadow` serves requests beyond a limit, and counts them",
     )
 }
 
@@ -196,7 +200,7 @@ async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     warn_of_unknown(cx, &texts(matches, "model")).await;
     cx.out.either(key, || {
         cx.out.note(&format!(
-            "key {} for {}: scopes {}; the token is shown this once",
+            "key {} for {}: scopes {}; the token is not shown again",
             cell(&key["id"]),
             cell(holder(key)),
             cell(&key["scopes"]),
@@ -228,7 +232,7 @@ async fn set(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     }
     limits::put(matches, &mut body);
     if body.is_empty() {
-        return Err(Failure::Usage("say what to change, such as --budget-day 5M".to_owned()));
+        return Err(Failure::Usage("nothing to change: give an option such as --budget-day 5M".to_owned()));
     }
     let id = find(cx, matches).await?["id"].clone();
     let path = format!("/admin/keys/{}", cell(&id));

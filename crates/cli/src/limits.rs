@@ -11,13 +11,13 @@ const LIMITS: [(&str, &str, &str); 6] = [
     ("tpm", "tpm_limit", "Tokens a minute, prompt and completion"),
     ("max-concurrency", "max_concurrency", "Requests at the same time"),
     ("max-streams", "max_streams", "Streamed answers at the same time"),
-    ("budget-day", "budget_tokens_day", "Tokens in a day of UTC"),
-    ("budget-month", "budget_tokens_month", "Tokens in a month of UTC"),
+    ("budget-day", "budget_tokens_day", "Tokens in a day (UTC)"),
+    ("budget-month", "budget_tokens_month", "Tokens in a month (UTC)"),
 ];
 const NONE: &str = "none";
 
 pub(crate) const EXPLAINED: &str =
-    "Limits are whole numbers such as 60, 200k, 5M or 1G; `none` takes one away.";
+    "Limits are whole numbers such as 60, 200k, 5M or 1G; `none` removes a limit.";
 
 /// Value of an option: a number, or `None` for no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ fn read(text: &str) -> Result<Limit, String> {
     };
     let n = digits.parse::<i64>().ok().and_then(|it| it.checked_mul(scale)).filter(|it| *it > 0);
     n.map(|it| Limit(Some(it)))
-        .ok_or_else(|| format!("a number from 1 on, such as 60, 200k or 5M, or `{NONE}`"))
+        .ok_or_else(|| format!("a number of at least 1, such as 60, 200k or 5M, or `{NONE}`"))
 }
 
 /// Puts the limits that are given into a request body.

@@ -28,7 +28,7 @@ pub(crate) fn completions_command() -> Command {
             Arg::new("SHELL")
                 .required(true)
                 .value_parser(PossibleValuesParser::new(complete::SHELLS))
-                .help("For which shell"),
+                .help("Name of the shell"),
         )
         .after_help(
             "bash: gantry completions bash > ~/.local/share/bash-completion/completions/gantry\n\
@@ -41,19 +41,19 @@ pub(crate) fn man_command() -> Command {
     Command::new("man")
         .about("Prints the manual page")
         .arg(option("dir", "DIR", "Writes a page for each verb into this folder instead"))
-        .after_help("To read it at once: gantry man | man -l -")
+        .after_help("To read it: gantry man | man -l -")
 }
 
 pub(crate) async fn openapi(cx: &Cx) -> Outcome<()> {
     match cx.client.get("/openapi.json").await {
         Ok(answer) if answer.json.is_object() => cx.out.value(&answer.json),
         Ok(_) => {
-            Err(Failure::Failed("what the gateway serves at /openapi.json is no JSON object".to_owned()))
+            Err(Failure::Failed("what the gateway serves at /openapi.json is not a JSON object".to_owned()))
         }
         Err(Failure::Refused(it)) if it.status == 404 => {
             let url = cx.client.gateway.url();
             Err(Failure::NotFound(format!(
-                "the gateway at {url} serves no /openapi.json: it is of an older version"
+                "the gateway at {url} does not serve /openapi.json: its version is too old"
             )))
         }
         Err(other) => Err(other),

@@ -54,7 +54,7 @@ pub(crate) async fn named(cx: &Cx, base: &str, noun: Noun, given: &str) -> Outco
         (Some(one), _) => Ok(one),
         (None, [one]) => Ok(one.clone()),
         (None, []) => Err(Failure::NotFound(format!(
-            "there is no {noun} `{given}`; `gantry {noun}s list` shows those that there are"
+            "there is no {noun} `{given}`; `gantry {noun}s list` lists them all"
         ))),
         (None, several) => {
             let line = |it: &Value| {
@@ -62,7 +62,7 @@ pub(crate) async fn named(cx: &Cx, base: &str, noun: Noun, given: &str) -> Outco
                 format!("\n  id {id}, prefix {prefix}, {status}, of {}", cell(holder(it)))
             };
             let lines: String = several.iter().map(line).collect();
-            Err(Failure::Usage(format!("several {noun}s are called `{given}`: say the id or prefix{lines}")))
+            Err(Failure::Usage(format!("several {noun}s are called `{given}`: give the id or prefix{lines}")))
         }
     }
 }

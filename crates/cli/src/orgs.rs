@@ -21,11 +21,11 @@ use crate::{
 pub(crate) fn command() -> Command {
     let org = || complete::orgs(positional("ORG", "Name or id"));
     let list = aliased(Command::new("list"), "ls").about("Lists organisations").args([
-        option("search", "TEXT", "With this in their name"),
-        number("limit", "N", "At most so many; all unless given"),
+        option("search", "TEXT", "Only with this text in the name"),
+        number("limit", "N", "At most this many (default: all)"),
     ]);
     let create = Command::new("create")
-        .about("Makes an organisation")
+        .about("Creates an organisation")
         .arg(positional("NAME", "Name of the organisation"))
         .after_help(limits::EXPLAINED);
     let set = Command::new("set")
@@ -35,7 +35,7 @@ pub(crate) fn command() -> Command {
         .args([
             option("name", "NAME", "Its new name"),
             flag("disable", "Ends the sessions and keys of all its users at once").conflicts_with("enable"),
-            flag("enable", "Lets them in again"),
+            flag("enable", "Lets them sign in again"),
         ])
         .after_help(limits::EXPLAINED);
     connected(aliased(Command::new("orgs").about("Organisations: list, create, change, delete"), "org"))
@@ -49,7 +49,7 @@ pub(crate) fn command() -> Command {
             aliased(Command::new("delete"), "rm")
                 .about("Deletes organisations with their users and keys; their usage stays")
                 .arg(complete::orgs(positionals("ORG", "Name or id")))
-                .arg(flag("yes", "Does not ask")),
+                .arg(flag("yes", "Does not ask for confirmation")),
         ])
 }
 
@@ -102,7 +102,7 @@ async fn set(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     }
     limits::put(matches, &mut body);
     if body.is_empty() {
-        return Err(Failure::Usage("say what to change, such as --budget-day 5M".to_owned()));
+        return Err(Failure::Usage("nothing to change: give an option such as --budget-day 5M".to_owned()));
     }
     let id = org_id(cx, text(matches, "ORG").unwrap_or_default()).await?;
     let path = format!("/admin/orgs/{id}");

@@ -32,7 +32,7 @@ impl<T: Default + Serialize + DeserializeOwned> PrivateFile<T> {
         let dir = |name| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
         let config = dir("XDG_CONFIG_HOME").or_else(|| dir("HOME").map(|it| it.join(".config")));
         let config = config.ok_or_else(|| {
-            Failure::Failed("HOME is not set, so that there is no place for a session".to_owned())
+            Failure::Failed("HOME is not set, so there is nowhere to keep a session".to_owned())
         })?;
         Ok(Self::new(config.join("gantry").join(name), remedy))
     }

@@ -27,16 +27,16 @@ const MAX_KEY: u64 = 502;
 
 pub(crate) fn command() -> Command {
     let list = Command::new("list").about(
-        "Lists which served name goes where: models that run here, and engines that were entered by hand",
+        "Lists where each served name goes: models that run here, and engines that were added by hand",
     );
     let add = Command::new("add")
-        .about("Puts an engine that runs elsewhere behind a served name; an entry of that name is replaced")
+        .about("Adds an engine that runs elsewhere under a served name, or replaces the entry with that name")
         .arg(name())
         .arg(
             Arg::new("URL")
                 .required(true)
                 .num_args(1..)
-                .help("Its address, such as http://10.0.0.5:8000; several serve the same, and share the requests"),
+                .help("Address of the engine, such as http://10.0.0.5:8000; several addresses share the requests"),
         )
         .args([task(), model(), key()])
         .after_help(
@@ -47,15 +47,15 @@ pub(crate) fn command() -> Command {
         );
     let set = Command::new("set")
         .visible_alias("change")
-        .about("Changes an entry; what is not named stays")
+        .about("Changes an entry; fields that are not given stay as they are")
         .arg(name())
         .args([
-            many("address", "URL", "Its address from now on; may stand several times"),
+            many("address", "URL", "New address; can be given several times"),
             task(),
             model(),
-            flag("same-name", "It is called by the served name there").conflicts_with("upstream-model"),
+            flag("same-name", "The model has the served name there").conflicts_with("upstream-model"),
             key(),
-            flag("no-api-key", "It gets no key any more").conflicts_with("api-key-file"),
+            flag("no-api-key", "Sends no key any more").conflicts_with("api-key-file"),
         ])
         .after_help(
             "If you change the address, give the key again: a stored key is never sent to a new address.\n  gantry registry set qwen --address http://10.0.0.5:8000 --address http://10.0.0.7:8000",
@@ -71,15 +71,15 @@ fn name() -> Arg {
 }
 
 fn task() -> Arg {
-    one_of("task", [Task::Generate.as_str(), Task::Embed.as_str()], "What it does; `generate` unless given")
+    one_of("task", [Task::Generate.as_str(), Task::Embed.as_str()], "The task (default: `generate`)")
 }
 
 fn model() -> Arg {
-    option("upstream-model", "NAME", "What the model is called there, if not by the served name")
+    option("upstream-model", "NAME", "Name of the model there, if it differs from the served name")
 }
 
 fn key() -> Arg {
-    option("api-key-file", "FILE", "Its key is in this file; `-` is standard input")
+    option("api-key-file", "FILE", "File with the engine's key; `-` is standard input")
 }
 
 pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
@@ -139,7 +139,9 @@ async fn set(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         }
     }
     if body.is_empty() {
-        return Err(Failure::Usage("say what to change, such as --address http://10.0.0.5:8000".to_owned()));
+        return Err(Failure::Usage(
+            "nothing to change: give an option such as --address http://10.0.0.5:8000".to_owned(),
+        ));
     }
     let path = format!("{PATH}/{}", escaped(text(matches, "SERVED_NAME").unwrap_or_default()));
     let entry = cx.client.call(Method::PATCH, &path, Some(&Value::Object(body))).await?.json;
@@ -176,8 +178,11 @@ async fn tell(cx: &Cx, entry: &Value) -> Outcome<()> {
     let upstreams =
         among(cx, "/admin/upstreams", &[], |it| it["served_name"] == entry["served_name"]).await?;
     cx.out.either(entry, || {
-        let word =
-            if entry["healthy"] == true { "is served by" } else { "is entered, and is not served yet by" };
+        let word = if entry["healthy"] == true {
+            "is served by"
+        } else {
+            "is in the registry, but not served yet by"
+        };
         cx.out.line(&format!("{name} {word} {}", cell(&entry["urls"])))?;
         for it in upstreams.iter().filter(|it| it["healthy"] != true) {
             cx.out.note(&format!("{}: {}", cell(&it["url"]), cell(&it["last_error"])));

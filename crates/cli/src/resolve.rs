@@ -16,8 +16,8 @@ use crate::{
 const PAGE: usize = 1000;
 
 /// For the help of verbs that take a name or an id.
-pub(crate) const WHICH: &str = "A number is an id, or else a name. Where it is the id of one and the name of another, nothing is done: `id:12` or \
-                                `name:12` says which.";
+pub(crate) const WHICH: &str = "A number is taken as an id first, then as a name. If it is the id of one and the name of \
+another, the command fails: write `id:12` or `name:12`.";
 
 /// Returns `--search` as a query parameter of a list.
 pub(crate) fn search(matches: &ArgMatches) -> Vec<(&'static str, String)> {
@@ -75,7 +75,7 @@ async fn lookup(cx: &Cx, path: &str, field: &str, what: &str, given: &str) -> Ou
     {
         let (given, one_name, other_id) = (clean(given), cell(&one[field]), cell(&other["id"]));
         return Err(Failure::Usage(format!(
-            "`{given}` is the id of the {what} `{one_name}` and the name of the {what} with id {other_id}: say \
+            "`{given}` is the id of the {what} `{one_name}` and the name of the {what} with id {other_id}: write \
              `id:{given}` or `name:{given}`"
         )));
     }
@@ -91,7 +91,7 @@ pub(crate) fn read(given: &str) -> Outcome<(Option<i64>, Option<&str>)> {
         Some(("id", id)) => match number(id) {
             Some(id) => Ok((Some(id), None)),
             None => Err(Failure::Usage(format!(
-                "`{0}` is no id, which is a number; a name that begins like that is `name:{0}`",
+                "`{0}` is not an id, which is a number; write `name:{0}` for a name that begins like this",
                 clean(given)
             ))),
         },

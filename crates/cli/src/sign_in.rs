@@ -25,20 +25,21 @@ const NEW_PASSWORD: &str = "GANTRY_NEW_PASSWORD";
 const FAREWELL: Duration = Duration::from_secs(5);
 
 pub(crate) fn login_command() -> Command {
-    let login = Command::new("login").about("Signs in and keeps the session for the verbs that follow");
-    let login = login.arg(Arg::new("USERNAME").help("Asked for at the terminal if it is left out")).arg(
-        option(
-            "token-file",
-            "FILE",
-            "Keeps the token that this file holds (`-`: standard input) instead of a session",
-        )
-        .conflicts_with("USERNAME"),
-    );
+    let login = Command::new("login").about("Signs in and keeps the session for the other verbs");
+    let login =
+        login.arg(Arg::new("USERNAME").help("User name; without it you are asked at the terminal")).arg(
+            option(
+                "token-file",
+                "FILE",
+                "Reads a token from this file (`-`: standard input) and keeps it instead of a session",
+            )
+            .conflicts_with("USERNAME"),
+        );
     connected(login).after_help(
-        "The password is asked for without showing it, or taken from GANTRY_PASSWORD, or read from standard input where that is \
-         no terminal. The session is kept in ~/.config/gantry/session.json (XDG_CONFIG_HOME), readable for you alone, one for \
-         each address and context. The session that was kept for it before is ended. Scripts use a token instead (`gantry tokens \
-         create`): in GANTRY_TOKEN, or kept with --token-file.",
+        "The password comes from GANTRY_PASSWORD, or from standard input if that is not a terminal; otherwise you are \
+         asked for it, and it is not shown. The session is kept in ~/.config/gantry/session.json (XDG_CONFIG_HOME), which \
+         only you can read, one for each address and context; an earlier session there is ended. Scripts should use a \
+         token instead (`gantry tokens create`), in GANTRY_TOKEN or kept with --token-file.",
     )
 }
 
@@ -53,7 +54,7 @@ pub(crate) async fn login(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     let username = match text(matches, "USERNAME") {
         Some(name) => name.to_owned(),
         None if io::stdin().is_terminal() => terminal::ask("User name: ")?,
-        None => return Err(Failure::Usage("say who signs in: `gantry login USERNAME`".to_owned())),
+        None => return Err(Failure::Usage("give a user name: `gantry login USERNAME`".to_owned())),
     };
     let password = password("GANTRY_PASSWORD", "Password: ")?;
     let body = json!({ "username": username, "password": password.expose_secret() });
@@ -140,9 +141,9 @@ fn session(answer: &Answer) -> Outcome<SecretString> {
 
 pub(crate) fn passwd_command() -> Command {
     connected(Command::new("passwd").about("Changes your own password; ends your other sessions")).after_help(
-        "Both passwords are asked for without showing them, or taken from GANTRY_PASSWORD and GANTRY_NEW_PASSWORD, or read from \
-         standard input where that is no terminal: the old one on the first line, the new one on the second. An owner who lost \
-         his uses `gantry owner reset-password`, anybody else asks an admin (`gantry users set NAME --password`).",
+        "The passwords come from GANTRY_PASSWORD and GANTRY_NEW_PASSWORD, or from standard input if that is not a terminal \
+         (the old one on the first line, the new one on the second); otherwise you are asked for them. Owners who lost \
+         their password use `gantry owner reset-password`, others ask an admin (`gantry users set NAME --password`).",
     )
 }
 
@@ -207,7 +208,7 @@ pub(crate) async fn logout(cx: &Cx) -> Outcome<()> {
     }
     let text = match login {
         Login::Session(_) => "signed out of",
-        Login::Bearer(_) => "the token is forgotten here, and stays valid, for",
+        Login::Bearer(_) => "removed the token, which stays valid, for",
         Login::Nobody => "there was no session for",
     };
     cx.out.either(&json!({ "url": url, "user": Value::Null }), || cx.out.line(&format!("{text} {url}")))

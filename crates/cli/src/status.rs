@@ -21,10 +21,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const N_ERRORS: usize = 5;
 
 pub(crate) fn command() -> Command {
-    connected(Command::new("status").about("Shows how the gateway is: readiness, models by state, last errors"))
+    connected(Command::new("status").about("Shows the gateway's readiness, its models by state, and the last errors"))
         .after_help(
-            "Ends with 0 if the gateway is ready and no model failed, with 1 if something is wrong, with 3 if no gateway answers. \
-             Models and errors are shown to those who may see them; without a session the gateway alone.",
+            "The exit code is 0 if the gateway is ready and no model failed, 1 if something is wrong, and 3 if no gateway \
+             answers. Models and errors are shown only if you may see them; without a session only the gateway is shown.",
         )
 }
 
@@ -58,7 +58,7 @@ pub(crate) async fn run(cx: &Cx) -> Outcome<()> {
     let health = cx.client.get("/health").await?.json;
     if !health["version"].is_string() {
         let url = cx.client.gateway.url();
-        return Err(Failure::Failed(format!("something else than Gantry answers at {url}")));
+        return Err(Failure::Failed(format!("something other than Gantry answers at {url}")));
     }
     let ready = match cx.client.get("/readyz").await {
         // A gateway that is not ready answers in the same format.
@@ -107,7 +107,9 @@ fn print(cx: &Cx, report: &Value, is_ready: bool) -> Outcome<()> {
     }
     match report["models"].as_object() {
         None => cx.out.note("models and errors are not shown: `gantry login` as an administrator"),
-        Some(states) if states.is_empty() => cx.out.line("no model yet: gantry models create --help")?,
+        Some(states) if states.is_empty() => {
+            cx.out.line("there are no models yet: gantry models create --help")?;
+        }
         Some(states) => {
             let parts = states
                 .iter()
@@ -120,7 +122,7 @@ fn print(cx: &Cx, report: &Value, is_ready: bool) -> Outcome<()> {
     }
     let errors = report["errors"].as_array().map_or(&[][..], Vec::as_slice);
     if !errors.is_empty() {
-        cx.out.line("last failed requests of 24 hours:")?;
+        cx.out.line("last failed requests in 24 hours:")?;
     }
     for it in errors {
         let [model, endpoint, status, outcome] =

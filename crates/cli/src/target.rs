@@ -54,9 +54,7 @@ impl Target {
     pub(crate) fn given(matches: &ArgMatches) -> Outcome<Option<Self>> {
         let given = |name| text(matches, name).map(str::to_owned).filter(|it: &String| !it.is_empty());
         match (given("url"), given("context")) {
-            (Some(_), Some(_)) => {
-                Err(Failure::Usage("either --url or --context says which gateway: not both".to_owned()))
-            }
+            (Some(_), Some(_)) => Err(Failure::Usage("use either --url or --context, not both".to_owned())),
             (Some(url), None) => Self::at(&url).map(Some),
             (None, Some(name)) => Self::named(&name).map(Some),
             (None, None) => match (variable("GANTRY_CONTEXT"), variable("GANTRY_URL")) {
@@ -76,8 +74,8 @@ impl Target {
         let Some(url) = known.get(name) else {
             let name = clean(name);
             return Err(Failure::NotFound(format!(
-                "there is no context `{name}`: `gantry context list` shows those that there are, `gantry context add {name} URL` \
-                 makes it"
+                "there is no context `{name}`: `gantry context list` lists them all, `gantry context add {name} URL` adds \
+                 it"
             )));
         };
         Ok(Self { gateway: GatewayUrl::parse(url)?, context: Some(name.to_owned()) })

@@ -126,7 +126,9 @@ pub(crate) fn confirm(yes: bool, what: &str, more: &str) -> Result<(), Failure> 
         return Ok(());
     }
     if !io::stdin().is_terminal() {
-        return Err(Failure::Usage(format!("{what} is deleted only with --yes where nobody can be asked")));
+        return Err(Failure::Usage(format!(
+            "{what} is not deleted without --yes if there is no terminal to ask at"
+        )));
     }
     let answer = ask(&format!("Delete {what}, {more}? [y/N] "))?;
     if !matches!(answer.trim(), "y" | "Y" | "yes") {

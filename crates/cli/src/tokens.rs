@@ -24,19 +24,19 @@ const OWN: &str = "/auth/tokens";
 const ALL: &str = "/admin/tokens";
 
 pub(crate) fn command() -> Command {
-    let all = || flag("all", "Those of everybody whom you manage");
+    let all = || flag("all", "Tokens of everyone whom you manage");
     let list = aliased(Command::new("list"), "ls").about("Lists your tokens").args([
         all(),
-        complete::users(option("user", "NAME", "Those of this user (name or id)")),
-        number("limit", "N", "At most so many; all unless given"),
+        complete::users(option("user", "NAME", "Tokens of this user (name or id)")),
+        number("limit", "N", "At most this many (default: all)"),
     ]);
     let create = Command::new("create")
-        .about("Makes a token for the admin API and prints it, this once")
+        .about("Creates a token for the admin API and prints it; it is not shown again")
         .arg(positional("NAME", "What it is for"))
         .args([
             option("scopes", "LIST", "What it may do, such as models:read,usage:read; `*:read` reads everything")
                 .required(true),
-            option("expires", "TIME", "Ends then: an RFC 3339 time, or a span such as 12h, 30d, 8w; 90d unless given"),
+            option("expires", "TIME", "Expires at an RFC 3339 time, or after a span such as 12h, 30d, 8w (default: 90d)"),
         ])
         .after_help(
             "It has the role that you have at the time of each request, limited to its scopes. A scope is AREA:read or\n\
@@ -45,7 +45,7 @@ pub(crate) fn command() -> Command {
              GANTRY_TOKEN=$(gantry tokens create nightly --scopes usage:read --expires 30d)",
         );
     let revoke = aliased(Command::new("revoke"), "rm")
-        .about("Ends tokens at once")
+        .about("Revokes tokens; they stop working at once")
         .arg(complete::tokens(positionals("TOKEN", "Id, prefix or name of the token, as the list shows it")))
         .arg(all());
     connected(aliased(
@@ -113,7 +113,7 @@ async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     let token = cx.client.post(OWN, Some(&Value::Object(body))).await?.json;
     cx.out.either(&token, || {
         cx.out.note(&format!(
-            "token {} for {} until {}; it is shown this once",
+            "token {} for {} until {}; it is not shown again",
             cell(&token["id"]),
             cell(&token["scopes"]),
             cx.out.time(&token["expires_at"]),

@@ -38,7 +38,7 @@ const KEY_WAIT: u32 = 200;
 
 pub(crate) fn command() -> Command {
     let top = Command::new("top").about("Shows models, requests, tokens and GPUs, live; `q` ends it");
-    connected(top.arg(flag("once", "Prints it once (as where there is no terminal)")))
+    connected(top.arg(flag("once", "Prints everything once, as without a terminal")))
 }
 
 pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
@@ -105,7 +105,7 @@ impl Seen {
     fn summary(&self) -> Vec<String> {
         let it = &self.throughput;
         if it.is_null() {
-            return vec!["throughput: this gateway does not tell".to_owned()];
+            return vec!["throughput: not reported by this gateway".to_owned()];
         }
         let rate = |name: &str| it[name].as_f64().map_or_else(|| "-".to_owned(), |it| format!("{it:.1}"));
         vec![

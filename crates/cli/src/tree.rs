@@ -35,9 +35,10 @@ pub fn command() -> Command {
     Command::new("gantry")
         .about("Self-hosted gateway for language models on your own machines")
         .after_help(
-            "`gantry serve` runs the gateway; its settings, which are flags of it, are listed by `gantry serve --help` and \
-             `gantry settings`. The other verbs are its client: sign in once with `gantry login`, then for example `gantry \
-             models list`; `gantry model ls` is the same, and `rm` is delete, revoke or remove. `gantry doctor` finds out what is missing, `gantry help exit-codes` is for scripts.",
+            "`gantry serve` runs the gateway; its settings are flags, which `gantry serve --help` and `gantry settings` \
+             list. The other verbs are its client: sign in once with `gantry login`, then try for example `gantry models \
+             list`; `gantry model ls` is the same, and `rm` stands for delete, revoke or remove. `gantry doctor` finds out \
+             what is missing; `gantry help exit-codes` lists the exit codes.",
         )
         .version(env!("CARGO_PKG_VERSION"))
         .args(setting_args())
@@ -75,11 +76,12 @@ pub fn command() -> Command {
 }
 
 fn doctor() -> Command {
-    connected(Command::new("doctor").about("Checks everything that a gateway needs, and says how to mend what is missing"))
+    connected(Command::new("doctor").about("Checks everything that a gateway needs, and says how to fix what is missing"))
         .after_help(
-            "Where a gateway runs on this machine it is asked for its settings, if it is of the same user or this is root: no \
-             flags and no environment are needed. Where none runs, or --data-dir names another folder, the settings are read as \
-             `gantry serve` would read them. Ends with 1 if something is broken; warnings alone end with 0.",
+            "If a gateway runs on this machine, `doctor` asks it for its settings and needs no flags and no environment; \
+             that works as the gateway's user and as root. If none runs, or --data-dir names another folder, it reads the \
+             settings as `gantry serve` would. The exit code is 1 if something is broken, and 0 if there are only \
+             warnings.",
         )
 }
 
@@ -91,12 +93,12 @@ fn audit_log() -> Command {
         .value_parser(value_parser!(PathBuf))
         .help("Checks an exported file instead of the database");
     let verify = Command::new("verify")
-        .about("Checks that no row of the audit log was changed or removed; ends with status 1 if one was")
+        .about("Checks that no row of the audit log was changed or removed; the exit code is 1 if one was")
         .arg(file);
     let export = Command::new("export")
         .about("Writes the audit log to standard output: one JSON object a line, oldest first");
     Command::new("audit")
-        .about("The audit log: `list` asks the gateway, `verify` and `export` work on the database; a gateway may run meanwhile")
+        .about("The audit log: `list` asks the gateway, `verify` and `export` work on the database; the gateway may be running")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(reads_settings(verify))
@@ -105,16 +107,18 @@ fn audit_log() -> Command {
 
 /// Runs in the server's crate, which knows the database.
 fn supervisor() -> Command {
-    let show = Command::new("show").about("Says which gateway supervises the models");
+    let show = Command::new("show").about("Shows which gateway supervises the models");
     let copy = flag(
         "copy",
         "The database is a copy: it also gets an id of its own, so that the original's containers are left alone",
     );
     let release = Command::new("release")
-        .about("Lets another gateway supervise the models when the one that does and its engines are gone for good")
+        .about("Lets another gateway supervise the models after the present one and its engines are gone for good")
         .arg(copy);
     Command::new("supervisor")
-        .about("Of several gateways on one Postgres: which one starts, stops and watches the models")
+        .about(
+            "Shows or changes which of several gateways on one Postgres starts, stops and watches the models",
+        )
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(reads_settings(show))
@@ -123,34 +127,34 @@ fn supervisor() -> Command {
 
 /// Runs in the server's crate, which knows the database.
 fn owner() -> Command {
-    const PASSWORD: &str = "The new password is asked for twice without showing it, or taken from GANTRY_NEW_PASSWORD, or read from \
-                            standard input where that is no terminal.";
-    let works = "Works on the database, so that nobody needs to be signed in: run it with the settings of the gateway, as its user.";
-    let row = "The audit log has a row of it, with the actor type `settings`.";
+    const PASSWORD: &str = "The new password comes from GANTRY_NEW_PASSWORD, or from standard input if that is not a \
+    terminal; otherwise you are asked for it twice, and it is not shown.";
+    let works = "Works directly on the database and needs no sign-in: run it with the settings of the gateway, as its user.";
+    let row = "The audit log records it with the actor type `settings`.";
     let file = Arg::new("password-file")
         .long("password-file")
         .value_name("FILE")
         .value_parser(value_parser!(PathBuf))
         .help("Reads the password from this file");
     let create = Command::new("create")
-        .about("Makes the first owner of a gateway and their organisation; a gateway may run meanwhile")
+        .about("Creates the first owner of a gateway and their organisation; the gateway may be running")
         .arg(positional("NAME", "User name"))
-        .arg(option("org", "NAME", "Name of the organisation that is made").default_value("Default"))
+        .arg(option("org", "NAME", "Name of the new organisation").default_value("Default"))
         .arg(file)
         .args(setting_args())
         .after_help(format!(
-            "{works} Only while there is no owner: owners make further ones. {PASSWORD} {row}"
+            "{works} It works only while there is no owner; owners create further ones. {PASSWORD} {row}"
         ));
     let reset = Command::new("reset-password")
-        .about("Sets a new password for an owner who lost theirs, and ends their sessions; a gateway may run meanwhile")
+        .about("Sets a new password for an owner who lost theirs, and ends their sessions; the gateway may be running")
         .args([
-            option("username", "NAME", "Which owner; may be left out where there is one only"),
-            flag("generate", "Makes a password and prints it, alone, to standard output"),
+            option("username", "NAME", "Which owner; needed only if there are several"),
+            flag("generate", "Generates a password and prints only the password to standard output"),
         ])
         .args(setting_args())
         .after_help(format!("{works} {PASSWORD} {row}"));
     Command::new("owner")
-        .about("Owners: makes the first one, and is the way back for one who lost their password")
+        .about("Owners: creates the first one, and sets a new password for one who lost theirs")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands([create, reset])
@@ -158,10 +162,13 @@ fn owner() -> Command {
 
 /// Runs in the server's crate, which knows the database.
 fn secrets() -> Command {
-    let forget =
-        flag("forget-lost", "Deletes the secrets that no key opens any more, after the keys were lost");
+    let forget = flag(
+        "forget-lost",
+        "Deletes the secrets that can't be decrypted any more because their keys were lost",
+    );
     let rotate = Command::new("rotate")
-        .about("Makes a new key for the secrets in the database, and encrypts them with it; stop all gateways on it first")
+        .about("Creates a new key for the secrets in the database, and encrypts them with it; stop all gateways on this \
+        database first")
         .arg(forget)
         .args(setting_args())
         .after_help(
@@ -182,14 +189,14 @@ fn backup() -> Command {
     let dir = Arg::new("DIR")
         .required(true)
         .value_parser(value_parser!(PathBuf))
-        .help("A folder that is made for it, or is empty");
+        .help("Folder for the copy; it is created, or must be empty");
     let backup = Command::new("backup")
-        .about("Copies the database (SQLite) and the secrets into a folder; a gateway may run meanwhile")
+        .about("Copies the database (SQLite) and the secrets into a folder; the gateway may be running")
         .arg(dir)
         .after_help(
-            "Run it with the settings of the gateway, as its user. A Postgres is not copied: the line that does so is printed, \
-             and the status is 1. The folder is a data directory: `gantry serve --data-dir DIR` serves what it has. Who can \
-             read it can sign sessions and call engines. docs/backup.md says the rest.",
+            "Run it with the settings of the gateway, as its user. A Postgres database is not copied: the command that \
+             copies it is printed, and the exit code is 1. The folder is a data directory: `gantry serve --data-dir DIR` \
+             serves from it. Anyone who can read it can sign sessions and call engines. See docs/backup.md.",
         );
     reads_settings(backup)
 }
@@ -217,7 +224,7 @@ fn setting_args() -> Vec<Arg> {
 
 /// Adds the settings to a verb, and says in its help where they are listed.
 fn reads_settings(command: Command) -> Command {
-    let more = "Takes every setting as a flag too: `gantry serve --help` lists them.";
+    let more = "Takes every setting as a flag: `gantry serve --help` lists them.";
     let help = command.get_after_help().map_or_else(|| more.to_owned(), |it| format!("{it} {more}"));
     command.after_help(help).args(setting_args())
 }

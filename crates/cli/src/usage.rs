@@ -33,16 +33,16 @@ pub(crate) fn command() -> Command {
     let list = filters(Command::new("list").about("Lists single requests, newest first").arg(number(
         "limit",
         "N",
-        "At most so many, 1000 at the largest (100 unless given)",
+        "At most this many, up to 1000 (default: 100)",
     )));
     let top = filters(
         Command::new("top")
             .alias("aggregate")
             .about("Sums by model, key, user or organisation, largest first")
             .args([
-                one_of("by", ["model", "key", "user", "org"], "What to sum by; `model` unless given"),
-                one_of("sort", COLUMNS, "By which column; `total_tokens` unless given"),
-                number("limit", "N", "At most so many, 1000 at the largest (10 unless given)"),
+                one_of("by", ["model", "key", "user", "org"], "What to sum by (default: `model`)"),
+                one_of("sort", COLUMNS, "Column to sort by (default: `total_tokens`)"),
+                number("limit", "N", "At most this many, up to 1000 (default: 10)"),
             ]),
     )
     .after_help(
@@ -51,16 +51,16 @@ pub(crate) fn command() -> Command {
     let series = filters(Command::new("series").about("Sums over time, oldest first").arg(one_of(
         "by",
         ["minute", "hour", "day"],
-        "Length of a step; `hour` unless given. Days are those of UTC",
+        "Length of a step (default: `hour`); days are in UTC",
     )));
     let latency = filters(
         Command::new("latency").about("Durations of requests and times to first token, in milliseconds"),
     );
     let export = filters(Command::new("export").about("Writes the requests to standard output as CSV"));
     let integrity = Command::new("integrity")
-        .about("Compares the sums with the single requests; ends with 1 if they do not agree");
+        .about("Compares the sums with the single requests; the exit code is 1 if they differ");
     let own = |command: Command| {
-        let own = flag("own", "Your own requests only; who manages nobody sees no others");
+        let own = flag("own", "Only your own requests; always so if you manage nobody");
         command.arg(own.conflicts_with_all(["org", "user"]))
     };
     let (list, top, series) = (own(list), own(top), own(series));
@@ -78,28 +78,28 @@ fn filters(command: Command) -> Command {
     };
     command
         .args([
-            complete::orgs(option("org", "NAME", "Of this organisation (name or id)")),
-            complete::users(option("user", "NAME", "Of this user (name or id)")),
-            complete::keys(option("key", "KEY", "Of this key (id, prefix or name)")),
-            complete::models(option("model", "SERVED_NAME", "To this model")),
-            one_of("task", ["generate", "embed"], "Of this task"),
-            option("status", "STATUS", "With this status, or a class such as 5xx"),
+            complete::orgs(option("org", "NAME", "Only of this organisation (name or id)")),
+            complete::users(option("user", "NAME", "Only of this user (name or id)")),
+            complete::keys(option("key", "KEY", "Only of this key (id, prefix or name)")),
+            complete::models(option("model", "SERVED_NAME", "Only to this model")),
+            one_of("task", ["generate", "embed"], "Only of this task"),
+            option("status", "STATUS", "Only with this status, or of a class such as 5xx"),
             option(
                 "outcome",
                 "WORD",
-                "With this outcome: ok, client_error, upstream_error, client_closed, timeout, rejected",
+                "Only with this outcome: ok, client_error, upstream_error, client_closed, timeout, rejected",
             ),
             span("today", "Since 00:00 today"),
             span("week", "This week: since Monday, 00:00"),
             span("month", "This month: since the 1st, 00:00"),
-            number("hours", "N", "The last N hours; 24 unless another time is given").group("span"),
+            number("hours", "N", "The last N hours (default: 24)").group("span"),
             option(
                 "since",
                 "TIME",
-                "From then on: today, week, month, a span (12h, 7d), a date, or an RFC 3339 time",
+                "From this time on: today, week, month, a span (12h, 7d), a date, or an RFC 3339 time",
             )
             .group("span"),
-            option("until", "TIME", "Up to then; written like --since"),
+            option("until", "TIME", "Up to this time; written like --since"),
         ])
         .group(ArgGroup::new("span").args(["today", "week", "month", "hours", "since"]).multiple(false))
 }
@@ -186,7 +186,7 @@ async fn top(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     pairs.push(("limit", int(matches, "limit").unwrap_or(10).to_string()));
     let answer = match cx.client.get(&format!("{}/aggregate{}", base(own), query(&pairs))).await {
         Err(Failure::Refused(it)) if it.status == 404 => {
-            let why = "this gateway does not sum usage: it is of an older version";
+            let why = "this gateway can't sum usage: its version is too old";
             return Err(Failure::NotFound(why.to_owned()));
         }
         other => other?,

@@ -26,26 +26,26 @@ fn roles() -> [&'static str; 4] {
 
 pub(crate) fn command() -> Command {
     let user = || complete::users(positional("USER", "Name or id"));
-    let password = "The new password is asked for twice without showing it, or taken from GANTRY_NEW_PASSWORD, or read from \
-                    standard input where that is no terminal.";
+    let password = "The new password comes from GANTRY_NEW_PASSWORD, or from standard input if that is not a terminal; \
+    otherwise you are asked for it twice, and it is not shown.";
     let list = aliased(Command::new("list"), "ls").about("Lists users").args([
-        complete::orgs(option("org", "NAME", "Of this organisation (name or id)")),
-        one_of("role", roles(), "With this role"),
-        option("search", "TEXT", "With this in their name"),
-        number("limit", "N", "At most so many; all unless given"),
+        complete::orgs(option("org", "NAME", "Only of this organisation (name or id)")),
+        one_of("role", roles(), "Only with this role"),
+        option("search", "TEXT", "Only with this text in the name"),
+        number("limit", "N", "At most this many (default: all)"),
     ]);
     let create = Command::new("create")
-        .about("Makes a user")
+        .about("Creates a user")
         .arg(positional("NAME", "User name"))
         .args([
-            one_of("role", roles(), "What the user may do; `user` unless given"),
-            complete::orgs(option("org", "NAME", "The organisation (name or id); yours unless given")),
+            one_of("role", roles(), "What the user may do (default: `user`)"),
+            complete::orgs(option("org", "NAME", "The organisation (name or id; default: yours)")),
             flag("disabled", "Can't sign in until `users set --enable`"),
         ])
         .after_help(password);
     let set = Command::new("set")
         .alias("change")
-        .about("Changes a user; all but a new name ends their sessions at once")
+        .about("Changes a user; every change but a new name ends their sessions at once")
         .arg(user())
         .args([
             option("name", "NAME", "The new user name"),
@@ -57,7 +57,7 @@ pub(crate) fn command() -> Command {
             )),
             flag("password", "Sets a new password"),
             flag("disable", "Ends their sessions and keys").conflicts_with("enable"),
-            flag("enable", "Lets them in again"),
+            flag("enable", "Lets them sign in again"),
         ])
         .after_help(password);
     connected(aliased(Command::new("users").about("Users: list, create, change, delete"), "user"))
@@ -70,7 +70,7 @@ pub(crate) fn command() -> Command {
             aliased(Command::new("delete"), "rm")
                 .about("Deletes users with their keys; their usage stays")
                 .arg(complete::users(positionals("USER", "Name or id")))
-                .arg(flag("yes", "Does not ask")),
+                .arg(flag("yes", "Does not ask for confirmation")),
         ])
 }
 
@@ -161,7 +161,7 @@ async fn set(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         body.insert("password".to_owned(), password.expose_secret().into());
     }
     if body.is_empty() {
-        return Err(Failure::Usage("say what to change, such as --role admin".to_owned()));
+        return Err(Failure::Usage("nothing to change: give an option such as --role admin".to_owned()));
     }
     let path = format!("/admin/users/{id}");
     let user = cx.client.call(Method::PATCH, &path, Some(&Value::Object(body))).await?.json;

@@ -64,7 +64,7 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
 fn refuse(verb: &str, given: &BTreeMap<String, String>) -> ExitCode {
     let names: Vec<_> = given.keys().map(|it| format!("--{}", it.to_lowercase().replace('_', "-"))).collect();
     let why = format!(
-        "`gantry {verb}` reads no settings, so that {} can't count; which gateway it asks say --url and GANTRY_URL",
+        "`gantry {verb}` reads no settings, so {} would have no effect; --url or GANTRY_URL names the gateway that it asks",
         names.join(" and "),
     );
     complain(&anyhow::anyhow!(why));

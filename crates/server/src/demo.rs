@@ -58,7 +58,7 @@ async fn show(app: &App, addr: SocketAddr, docker_host: Option<&str>) -> anyhow:
     let mut tx = app.store.write().await?;
     let mut entries = Vec::new();
     let Some(model) = demo_model(&mut tx, app, &mut entries).await? else {
-        info!("there are models already, so no demo model is made");
+        info!("there are models already, so no demo model is created");
         return Ok(());
     };
     let token = demo_key(&mut tx, app, &mut entries).await?;
@@ -82,7 +82,7 @@ async fn show(app: &App, addr: SocketAddr, docker_host: Option<&str>) -> anyhow:
             }
         }
     };
-    tokio::time::timeout(PATIENCE, waiting).await.context("the demo model did not come up in time")??;
+    tokio::time::timeout(PATIENCE, waiting).await.context("the demo model did not start in time")??;
     let token = token.expose();
     let what = if app.runtime == "process" { "process" } else { "container" };
     say(&format!(

@@ -49,8 +49,8 @@ pub(crate) fn run(
     let settings = load_settings(sub)?;
     ensure!(
         settings.secrets_key.is_none(),
-        "SECRETS_KEY gives the keys: put a new one in front of it there, with a comma between, and restart every gateway; \
-         the first one to start encrypts everything with it"
+        "the keys come from SECRETS_KEY: put a new key in front of the present one there, separated by a comma, and \
+         restart every gateway; the first one that starts encrypts everything with it"
     );
     let data_dir = std::path::absolute(&settings.data_dir).context("DATA_DIR can't be resolved")?;
     let dir = data_dir.join("secrets");
@@ -95,7 +95,7 @@ async fn rotate(store: &Store, forget: bool, id: &str) -> anyhow::Result<String>
         let mut tx = store.write().await?;
         let gone = tx.forget_unreadable().await?;
         tx.commit().await?;
-        lines.extend(gone.into_iter().map(|it| format!("deleted, since no key here opens it: {it}")));
+        lines.extend(gone.into_iter().map(|it| format!("deleted, because no key here decrypts it: {it}")));
     } else {
         let left = done.unreadable.into_iter();
         lines.extend(left.map(|it| format!("can't be decrypted, and stays as it is: {it}")));

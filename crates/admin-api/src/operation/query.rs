@@ -10,6 +10,7 @@ use axum::{
 use gantry_domain::{
     ErrorCode, Timestamp,
     schema::{self, Components},
+    words::either,
 };
 use gantry_store::{Order, Sort};
 use serde_json::Value;

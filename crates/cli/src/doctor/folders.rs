@@ -38,7 +38,7 @@ fn data_dir(dir: &Path) -> Check {
     let there = nearest(dir);
     let is_there = there == absolute(dir);
     if !there.is_dir() {
-        let found = format!("{shown}: {} is no folder", there.display());
+        let found = format!("{shown}: {} is not a folder", there.display());
         return Check::fail(NAME, found, MEANS, "set DATA_DIR to another folder");
     }
     if access(&there, Access::WRITE_OK | Access::EXEC_OK).is_err() {
@@ -59,7 +59,7 @@ fn data_dir(dir: &Path) -> Check {
         let found = format!("{shown} has {} free", size(free));
         let fix = "make room, or set DATA_DIR to another disk; USAGE_RETENTION_DAYS keeps less";
         return if free < NO_SPACE {
-            let means = "The gateway can't write usage down, and refuses inference for that reason.";
+            let means = "The gateway can't record usage, and therefore refuses inference.";
             Check::fail(NAME, found, means, fix)
         } else {
             Check::warn(NAME, found, "A full disk stops metering, and with it inference.", fix)
@@ -111,7 +111,7 @@ pub fn writable(name: &'static str, dir: &Path, mut files: Vec<PathBuf>) -> Opti
     Some(Check::fail(
         name,
         format!("this user can't read and write {}{more}", first.display()),
-        "A gateway of this user does not start, or can't write usage down.",
+        "A gateway of this user does not start, or can't record usage.",
         &fix,
     ))
 }
@@ -135,8 +135,8 @@ pub fn in_use(dir: &Path, fix: &str) -> Option<Check> {
     }
     Some(Check::warn(
         "same_gateway",
-        format!("the gateway that runs does not use DATA_DIR {}", dir.display()),
-        "It has other settings than these: the checks of folders and of a SQLite database are not about it.",
+        format!("the running gateway does not use DATA_DIR {}", dir.display()),
+        "It has other settings: the checks of folders and of a SQLite database are not about it.",
         fix,
     ))
 }
@@ -162,8 +162,8 @@ fn models_dir(settings: &Settings) -> Check {
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Check::warn(
             NAME,
-            format!("{shown} is not there yet"),
-            "The gateway makes it, empty: there is no model in it.",
+            format!("{shown} does not exist yet"),
+            "The gateway creates it, empty: there are no models in it.",
             &format!("mkdir -p {shown}, and put models there; or set MODELS_DIR"),
         ),
         Err(error) => {
@@ -175,7 +175,7 @@ fn models_dir(settings: &Settings) -> Check {
             Check::fail(
                 NAME,
                 format!("{shown}: {error}"),
-                "Engines get their models from there: none would start.",
+                "Engines read their models from it: none would start.",
                 &fix,
             )
         }

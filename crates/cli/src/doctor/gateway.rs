@@ -23,7 +23,7 @@ pub async fn gateway(
             let check = Check::fail(
                 "gateway",
                 words(&failure),
-                "The client verbs don't know whom to talk to.",
+                "The client verbs have no valid address of a gateway.",
                 "export GANTRY_URL=http://127.0.0.1:8084",
             );
             return (vec![check], false);
@@ -34,14 +34,14 @@ pub async fn gateway(
         Err(Failure::Unreachable(_)) => {
             let mut checks = vec![Check::warn(
                 "gateway",
-                format!("none runs at {url}"),
-                "The checks below are for one that is to be started.",
+                format!("no gateway runs at {url}"),
+                "The checks below are for a gateway that is yet to be started.",
                 &match elsewhere {
                     [] => "gantry serve".to_owned(),
                     [port, ..] => {
                         let all = elsewhere.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
                         format!(
-                            "gantry serve; or, of those that run on this machine (port {all}): gantry doctor --url \
+                            "gantry serve; or check one that runs on this machine (port {all}): gantry doctor --url \
                              http://127.0.0.1:{port}"
                         )
                     }
@@ -59,8 +59,8 @@ pub async fn gateway(
     let Some(version) = version else {
         let check = Check::fail(
             "gateway",
-            format!("something else than Gantry answers at {url}"),
-            "Another program has the address.",
+            format!("something other than Gantry answers at {url}"),
+            "Another program uses the address.",
             "choose another address with GATEWAY_LISTEN, or say where the gateway is with --url",
         );
         return (vec![check], false);
@@ -72,7 +72,7 @@ pub async fn gateway(
         Check::warn(
             "gateway",
             format!("version {version} runs at {url}, this program is {own}"),
-            "Verbs may not fit each other.",
+            "Some verbs may not work.",
             "restart the gateway with this program",
         )
     }];
@@ -101,7 +101,7 @@ async fn readiness(client: &Client) -> Check {
         checks.clone().map(|(name, it)| format!("{name} {}", crate::text::cell(it))).collect();
     if !serves {
         let found = format!("{}: {}", crate::text::cell(&answer["status"]), parts.join(", "));
-        let means = "It says that it is not ready (503): load balancers take it out of service.";
+        let means = "It is not ready (503): load balancers take it out of service.";
         let fix =
             if answer["status"] == "shutting_down" { "start it again: it is being stopped" } else { FIX };
         Check::fail("readiness", found, means, fix)

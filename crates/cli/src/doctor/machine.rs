@@ -132,7 +132,7 @@ fn gpus() -> Vec<Check> {
             NAME,
             "none found",
             "Engines run on the CPU: llama.cpp does, vLLM only with an image for it.",
-            "nothing, if that is meant; else look for the card with `lspci`",
+            "nothing, if that is intended; otherwise look for the card with `lspci`",
         )];
     }
     let asked = Command::new("nvidia-smi")

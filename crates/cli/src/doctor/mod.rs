@@ -94,7 +94,7 @@ fn print(checks: &[Check], worst: Status, out: &Out) -> Outcome<()> {
                 out.line(&format!("{space}{}", clean(means)))?;
             }
             if let Some(fix) = fix {
-                out.line(&format!("{space}mend it: {}", clean(fix)))?;
+                out.line(&format!("{space}fix: {}", clean(fix)))?;
             }
         }
         let n = |status| checks.iter().filter(|it| it.status == status).count();

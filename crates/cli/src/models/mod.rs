@@ -29,7 +29,7 @@ use crate::{
 /// Remark that a simulator is not a real model.
 const SIMULATED: &str = "a simulator, not a real engine: its text means nothing";
 /// Help text on how a model is named.
-const WHICH: &str = "Id or served name; `id:2` and `name:2` where a number is both";
+const WHICH: &str = "Id or served name; `id:2` or `name:2` if a number could be both";
 /// Most entries on one page of a list.
 const PAGE: usize = 1000;
 
@@ -39,26 +39,27 @@ pub(crate) fn command() -> Command {
     let models = || complete::models(positionals("MODEL", WHICH));
     let waiting = |command: Command| {
         let until = if command.get_name() == "stop" {
-            "Waits until it has stopped, and shows what goes on"
+            "Waits until it has stopped, and shows the progress"
         } else {
-            "Waits until it runs or has failed, and shows what goes on"
+            "Waits until it runs or has failed, and shows the progress"
         };
         command.args([
             flag("wait", until),
-            number("timeout", "SECONDS", "Waits at most so long (exit code 8)").requires("wait"),
+            number("timeout", "SECONDS", "Waits at most this long; after that the exit code is 8")
+                .requires("wait"),
         ])
     };
     let create =
-        waiting(values(Command::new("create").about("Makes a model from options, or from a record")))
+        waiting(values(Command::new("create").about("Creates a model from options or from a record")))
             .arg(flag("start", "Starts it too"))
-            .arg(flag("force", "Also if its files are not there yet, or, with --start, are for another task"))
+            .arg(flag("force", "Even if its files do not exist yet or, with --start, are for another task"))
             .mut_arg("wait", |it| it.requires("start"));
     connected(aliased(Command::new("models").about("Models: records, start and stop, logs, checks"), "model"))
         .subcommand_required(true)
         .subcommands([
             aliased(Command::new("list"), "ls")
                 .about("Lists models")
-                .arg(flag("archived", "Those that are archived too")),
+                .arg(flag("archived", "Includes archived models")),
             Command::new("show").about("Shows one model with every field that is set").arg(model()),
             create.after_help(form::EXAMPLES),
             values(
@@ -66,46 +67,42 @@ pub(crate) fn command() -> Command {
                     .about("Changes fields of a model; one that runs uses them after `apply`")
                     .arg(model()),
             )
-            .arg(flag("force", "Also if a file that is named is not there yet")),
+            .arg(flag("force", "Even if a named file does not exist yet")),
             waiting(
                 Command::new("start")
                     .about("Starts models; one that runs already stays as it is")
                     .arg(models()),
             )
-            .arg(flag("force", "Also if its files are for another task")),
+            .arg(flag("force", "Even if its files are for another task")),
             waiting(
                 Command::new("stop")
                     .about("Stops models; one that is stopped already stays so")
                     .arg(models()),
             ),
-            waiting(
-                Command::new("apply")
-                    .about("Restarts models with their settings as they are now")
-                    .arg(models()),
-            )
-            .arg(flag("rollback", "Goes back to the last settings that worked if these do not"))
-            .arg(flag("force", "Also if its files are for another task")),
+            waiting(Command::new("apply").about("Restarts models with their present settings").arg(models()))
+                .arg(flag("rollback", "Goes back to the last settings that worked if the new ones fail"))
+                .arg(flag("force", "Even if its files are for another task")),
             Command::new("archive")
-                .about("Puts stopped models away: they are not listed, and their names are free")
+                .about("Archives stopped models: they are no longer listed, and their names become free")
                 .arg(models()),
-            Command::new("unarchive").about("Takes archived models back").arg(models()),
+            Command::new("unarchive").about("Restores archived models").arg(models()),
             aliased(Command::new("delete"), "rm")
-                .about("Stops models and deletes their records; their files stay")
+                .about("Stops models and deletes their records; their files are kept")
                 .arg(models())
-                .arg(flag("yes", "Does not ask")),
+                .arg(flag("yes", "Does not ask for confirmation")),
             Command::new("logs").about("Prints the engine's log").arg(model()).args([
-                flag("follow", "Goes on with the lines to come").short('f'),
+                flag("follow", "Prints new lines as they come").short('f'),
                 Arg::new("tail")
                     .long("tail")
                     .value_name("N")
                     .value_parser(value_parser!(i64).range(1..=20_000))
-                    .help("The last N lines (200 unless given; with --since all, but at most 20,000)"),
+                    .help("The last N lines (default: 200; with --since: all, at most 20,000)"),
                 option(
                     "since",
                     "TIME",
-                    "What was printed from then on: a span (10m, 2h), today, a date, or an RFC 3339 time",
+                    "Only lines since then: a span (10m, 2h), today, a date, or an RFC 3339 time",
                 ),
-                flag("diagnose", "Also says why it does not run, and what to change")
+                flag("diagnose", "Also shows why the model does not run, and what to change")
                     .conflicts_with("follow"),
             ]),
             values(
@@ -114,11 +111,12 @@ pub(crate) fn command() -> Command {
                         "Shows the command that a start would run, and what is wrong with it; starts nothing",
                     )
                     .arg(complete::models(
-                        Arg::new("MODEL").help("Id or served name; left out: the values given here"),
+                        Arg::new("MODEL")
+                            .help("Id or served name; without it, the values given here are used"),
                     )),
             ),
             Command::new("inspect")
-                .about("Says what a folder or GGUF file is, and which engine suits it")
+                .about("Shows what a folder or GGUF file is, and which engine suits it")
                 .arg(positional("FOLDER", "Relative to the models base directory")),
             Command::new("test")
                 .about("Sends one small request to each of these running models")
@@ -130,31 +128,34 @@ pub(crate) fn command() -> Command {
 /// Adds the options that make a body.
 fn values(command: Command) -> Command {
     let file = if command.get_name() == "set" {
-        "Fields as JSON (`-`: standard input), where `null` unsets; the other options win over it"
+        "Fields as JSON (`-`: standard input), where `null` unsets a field; other options take precedence"
     } else {
-        "A record as JSON (`-`: standard input); the other options win over it"
+        "A record as JSON (`-`: standard input); other options take precedence"
     };
     command.args([
         option("served-name", "NAME", "The name that clients use"),
-        option("name", "TEXT", "The name that people see; the served name unless given"),
+        option("name", "TEXT", "The name that people see (default: the served name)"),
         one_of(
             "engine",
             ["vllm", "llamacpp"],
-            "The engine; of a new model, what suits its files unless given",
+            "The engine (default for a new model: the one that suits its files)",
         ),
-        one_of(
-            "task",
-            ["generate", "embed"],
-            "What it is for; of a new model, what its files are for unless given",
-        ),
+        one_of("task", ["generate", "embed"], "The task (default for a new model: the one of its files)"),
         option("path", "PATH", "Folder or GGUF file, relative to the models base directory (`local_path`)"),
         option("repo", "REPO", "Repository of the model hub (`repo_id`)"),
         complete::assignments(
-            many("set", "FIELD=VALUE", "Any field that `gantry models fields` lists; empty unsets it")
-                .short('s'),
+            many(
+                "set",
+                "FIELD=VALUE",
+                "Sets a field that `gantry models fields` lists; an empty value unsets it",
+            )
+            .short('s'),
         ),
         option("file", "FILE", file).short('f'),
-        flag("tuned", "Sets better values than the defaults where nothing is set; a dry run names them"),
+        flag(
+            "tuned",
+            "Uses better values than the defaults for fields that are not set; a dry run shows them",
+        ),
     ])
 }
 
@@ -226,7 +227,7 @@ async fn find(cx: &Cx, given: &str) -> Outcome<Value> {
     {
         let (given, one, other) = (clean(given), cell(&one["served_name"]), cell(&other["id"]));
         return Err(Failure::Usage(format!(
-            "`{given}` is the id of the model `{one}` and the name of the model with id {other}: say `id:{given}` or \
+            "`{given}` is the id of the model `{one}` and the name of the model with id {other}: write `id:{given}` or \
              `name:{given}`"
         )));
     }
@@ -234,9 +235,7 @@ async fn find(cx: &Cx, given: &str) -> Outcome<Value> {
         return Ok(found);
     }
     let given = clean(given);
-    Err(Failure::NotFound(format!(
-        "there is no model `{given}`; `gantry models list` shows those that there are"
-    )))
+    Err(Failure::NotFound(format!("there is no model `{given}`; `gantry models list` lists them all")))
 }
 
 fn id(model: &Value) -> String {
@@ -306,7 +305,7 @@ async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     }
     cx.out.either(&model, || {
         let (id, name) = (id(&model), name(&model));
-        cx.out.line(&format!("model {id} made: {name}"))?;
+        cx.out.line(&format!("model {id} created: {name}"))?;
         cx.out.note(&format!("start it with: gantry models start {id} --wait"));
         Ok(())
     })
@@ -363,14 +362,15 @@ async fn set(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     let model = find(cx, text(matches, "MODEL").unwrap_or_default()).await?;
     let body = form::of_change(matches, model["engine_type"].as_str())?;
     if body.as_object().is_none_or(Map::is_empty) {
-        return Err(Failure::Usage("nothing to change: say what with --set FIELD=VALUE".to_owned()));
+        return Err(Failure::Usage("nothing to change: give --set FIELD=VALUE".to_owned()));
     }
     let path = format!("/admin/models/{}", id(&model));
     let model = cx.client.call(Method::PATCH, &path, Some(&body)).await?.json;
     cx.out.either(&model, || {
         cx.out.line(&format!("model {} changed: {}", id(&model), name(&model)))?;
         if model["needs_apply"] == true {
-            cx.out.note(&format!("it runs as before until: gantry models apply {} --wait", id(&model)));
+            cx.out
+                .note(&format!("to run it with the new settings: gantry models apply {} --wait", id(&model)));
         }
         Ok(())
     })

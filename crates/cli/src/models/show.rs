@@ -85,7 +85,7 @@ pub(super) fn show(cx: &Cx, model: &Value) -> Outcome<()> {
 pub(super) async fn dry_run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     let answer = match text(matches, "MODEL") {
         Some(_) if form::is_given(matches) => {
-            return Err(Failure::Usage("either a model, or values: not both".to_owned()));
+            return Err(Failure::Usage("give either a model or values, not both".to_owned()));
         }
         Some(given) => {
             let path = format!("/admin/models/{}/dry-run", id(&find(cx, given).await?));
@@ -95,7 +95,7 @@ pub(super) async fn dry_run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
             cx.client.post("/admin/models/dry-run", Some(&form::of_new(matches)?)).await?
         }
         None => {
-            return Err(Failure::Usage("say which model, or give values with --set or --file".to_owned()));
+            return Err(Failure::Usage("name a model, or give values with --set or --file".to_owned()));
         }
     };
     let preview = &answer.json;

@@ -52,7 +52,7 @@ pub(super) async fn wait(cx: &Cx, model: &Value, goal: Goal, limit: Option<Durat
         };
         progress.show(&format!("{name}: {state}"), &more, pulled(&detail));
         if limit.is_some_and(|it| begin.elapsed() >= it) {
-            let why = format!("{name} is {state} after {elapsed} s; it goes on");
+            let why = format!("{name} is {state} after {elapsed} s; the gateway goes on with it");
             return Err(Failure::TimedOut(why));
         }
         sleep(LOOK).await;
@@ -117,7 +117,7 @@ async fn failed(cx: &Cx, mut record: Value, rolled_back: bool) -> Outcome<()> {
         }
     }
     let what =
-        if rolled_back { "was rolled back, and runs with its last settings that worked" } else { "failed" };
+        if rolled_back { "was rolled back, and runs with the last settings that worked" } else { "failed" };
     Err(Failure::Failed(format!("{name} {what}: {reason}")))
 }
 

@@ -79,7 +79,7 @@ impl Check {
             text.push(format!(", {first} to {}, written {first_at} to {last_at}", last.seq));
         }
         if self.anchor.seq > 0 {
-            text.push(format!("\nrows up to {} are not part of it", self.anchor.seq));
+            text.push(format!("\nrows up to {} are not included", self.anchor.seq));
         }
         text.push(format!("\nlast hash {}", hex(&last.hash)));
         Verdict { holds: true, text: text.concat() }
@@ -201,7 +201,7 @@ fn verify_file(file: &Path) -> anyhow::Result<Verdict> {
             continue;
         }
         let row: AuditRow = serde_json::from_str(&line)
-            .with_context(|| format!("line {} is no row of the audit log", n + 1))?;
+            .with_context(|| format!("line {} is not a row of the audit log", n + 1))?;
         // The link before the first row, as that row states it.
         let before = Link { seq: row.seq.saturating_sub(1), hash: row.prev_hash };
         let check = check.get_or_insert_with(|| Check::after(before));

@@ -52,7 +52,7 @@ pub(crate) fn run(
             Err(error) if is_missing(&error) => {}
             done => {
                 done?;
-                lines.push(format!("{}: whose engines are whose", to.join(name).display()));
+                lines.push(format!("{}: which engines belong to this gateway", to.join(name).display()));
             }
         }
     }
@@ -62,8 +62,8 @@ pub(crate) fn run(
     writeln!(out, "{}", lines.join("\n")).context(closed)?;
     writeln!(
         io::stderr(),
-        "not in it: models, hub cache, exports, the settings (environment, .env{}), and what {} holds of usage that is not in \
-         the database yet: stop the gateway first where the last seconds count",
+        "not in it: models, hub cache, exports, the settings (environment, .env{}), and usage in {} that is not in the \
+         database yet: stop the gateway first if the last seconds matter",
         // Without SECRETS_KEY, the hub tokens and keys in the backup can't be decrypted.
         if settings.secrets_key.is_some() {
             "; with SECRETS_KEY, which opens hub tokens and keys"
@@ -74,7 +74,7 @@ pub(crate) fn run(
     )?;
     if !is_file {
         bail!(
-            "the database is not in it: it is Postgres. Now run\n  pg_dump --format=custom --file={} \"$DATABASE_URL\"",
+            "the database is not in it, because it is Postgres. Now run\n  pg_dump --format=custom --file={} \"$DATABASE_URL\"",
             to.join("gantry.dump").display()
         );
     }
@@ -86,7 +86,7 @@ pub(crate) fn run(
 fn make(dir: &Path) -> anyhow::Result<()> {
     private_dir(dir)?;
     let mut entries = fs::read_dir(dir).with_context(|| format!("can't read {}", dir.display()))?;
-    ensure!(entries.next().is_none(), "{} is not empty: a backup gets a folder of its own", dir.display());
+    ensure!(entries.next().is_none(), "{} is not empty: a backup needs a folder of its own", dir.display());
     Ok(())
 }
 

@@ -87,7 +87,9 @@ async fn all(subject: &Subject) -> Vec<Check> {
 fn not_told(name: &'static str, setting: &str) -> Check {
     Check::ok(
         name,
-        format!("only the gateway can look: it does not tell {setting}, which has a password; see readiness"),
+        format!(
+            "only the gateway can check it: {setting} has a password, which the gateway does not reveal; see readiness"
+        ),
     )
 }
 
@@ -143,10 +145,10 @@ async fn schema(settings: &Settings) -> Check {
             Check::fail(
                 NAME,
                 format!(
-                    "{}: {now}, and its role has no right to make tables (CREATE) in the schema",
+                    "{}: {now}, and its role has no right to create tables (CREATE) in the schema",
                     kind.as_str()
                 ),
-                &format!("The gateway can't make schema version {newest}: it does not start."),
+                &format!("The gateway can't create schema version {newest}: it does not start."),
                 GRANT,
             )
         }
@@ -154,15 +156,15 @@ async fn schema(settings: &Settings) -> Check {
             Check::warn(
                 NAME,
                 format!(
-                    "{}: schema version {version}; its role has no right to make tables (CREATE) in the schema",
+                    "{}: schema version {version}; its role has no right to create tables (CREATE) in the schema",
                     kind.as_str()
                 ),
                 "The next version of Gantry may not start.",
                 GRANT,
             )
         }
-        Ok(Inspection { kind, version: None, newest, .. }) => {
-            Check::ok(NAME, format!("{}: empty; the gateway makes schema version {newest}", kind.as_str()))
+        Ok(Look { kind, version: None, newest, .. }) => {
+            Check::ok(NAME, format!("{}: empty; the gateway creates schema version {newest}", kind.as_str()))
         }
         Ok(Inspection { kind, version: Some(version), newest, .. }) if version > newest => Check::fail(
             NAME,
@@ -172,7 +174,7 @@ async fn schema(settings: &Settings) -> Check {
         ),
         Ok(Inspection { kind, version: Some(version), newest, .. }) if version < newest => Check::ok(
             NAME,
-            format!("{}: schema version {version}; the next start makes it {newest}", kind.as_str()),
+            format!("{}: schema version {version}; the next start updates it to {newest}", kind.as_str()),
         ),
         Ok(Inspection { kind, version: Some(version), .. }) => {
             Check::ok(NAME, format!("{}: schema version {version}", kind.as_str()))
@@ -184,7 +186,7 @@ async fn schema(settings: &Settings) -> Check {
             Check::fail(
                 NAME,
                 why,
-                "Without its database a gateway does not start; one that runs serves inference and nothing else.",
+                "Without its database a gateway does not start; a running one serves inference and nothing else.",
                 "start the database, or correct DATABASE_URL; for SQLite: restore the file from a backup",
             )
         }
@@ -249,7 +251,7 @@ async fn engines(subject: &Subject) -> Vec<Check> {
         Err(error @ RuntimeError::PermissionDenied { .. }) if running.is_some() => vec![Check::warn(
             "containers",
             error.to_string(),
-            "The gateway itself may: readiness says how it finds Docker. Which images are there is not known.",
+            "The gateway itself may use it: see readiness. Which images are there is not known.",
             "sudo gantry doctor",
         )],
         Err(error) if instead => std::iter::once(refused(&error, any)).chain(programs).collect(),
@@ -262,7 +264,7 @@ async fn engines(subject: &Subject) -> Vec<Check> {
 fn refused(error: &RuntimeError, instead: bool) -> Check {
     const NAME: &str = "containers";
     let fix = match error {
-        RuntimeError::PermissionDenied { .. } => "sudo usermod -aG docker \"$(id -un)\", then sign in anew",
+        RuntimeError::PermissionDenied { .. } => "sudo usermod -aG docker \"$(id -un)\", then sign in again",
         RuntimeError::Refused { action: "connect", .. } => {
             "set CONTAINER_HOST to unix:///path or tcp://host:port"
         }
@@ -271,12 +273,13 @@ fn refused(error: &RuntimeError, instead: bool) -> Check {
         }
     };
     if instead {
-        let means = "Engines run as processes of this machine: the programs below.";
-        let fix = format!("nothing, if that is meant (CONTAINER_RUNTIME=process says so); else {fix}");
+        let means = "Engines run as processes on this machine: see the programs below.";
+        let fix =
+            format!("nothing, if that is intended (CONTAINER_RUNTIME=process says so); otherwise {fix}");
         return Check::warn(NAME, error.to_string(), means, &fix);
     }
     let means =
-        "No model can be started in a container; what is registered by address is served all the same.";
+        "No model can be started in a container; models that are registered by address are still served.";
     Check::fail(NAME, error.to_string(), means, fix)
 }
 
@@ -290,8 +293,8 @@ async fn cached(docker: &impl Runtime, name: &'static str, image: &str, settings
             format!("{image} is missing"),
             "OFFLINE_MODE is on: models of this engine can't start.",
             &format!(
-                "where there is a network: docker pull {image} && docker save {image} -o image.tar; here put the file into {}, and \
-                 then: gantry images load image.tar",
+                "on a machine with a network: docker pull {image} && docker save {image} -o image.tar; put the file into \
+                 {} here, and then: gantry images load image.tar",
                 settings
                     .export_dirs()
                     .iter()
@@ -326,7 +329,7 @@ fn programs(settings: &Settings, running: Option<&Told>) -> (Vec<Check>, bool) {
             Some(_) if program.simulator => Check::warn(
                 name,
                 format!("{setting} names the simulator"),
-                "Models of this engine are simulated: what they answer means nothing.",
+                "Models of this engine are simulated: their answers mean nothing.",
                 &format!(
                     "name the engine's program in {setting}, or install {engine} and leave {setting} empty"
                 ),
@@ -334,7 +337,7 @@ fn programs(settings: &Settings, running: Option<&Told>) -> (Vec<Check>, bool) {
             Some(file) => Check::ok(name, format!("{} for {engine}", file.display())),
             None if named => Check::fail(
                 name,
-                format!("{setting} names `{}`, which is no program here", program.reference),
+                format!("{setting} names `{}`, which is not a program here", program.reference),
                 "Models of this engine can't start.",
                 &format!("install it there, or correct {setting}"),
             ),

@@ -51,12 +51,12 @@ fn by(agent: &str) -> (Actor, Origin) {
 fn create(matches: &ArgMatches, url: &str, runtime: &Runtime) -> anyhow::Result<ExitCode> {
     let text = |name| matches.get_one::<String>(name).map(String::as_str).unwrap_or_default();
     let (username, org_name) = (text("NAME"), text("org"));
-    let there_is = "there is an owner already, who can make others (`gantry users create NAME --role owner`); for a lost \
-                    password there is `gantry owner reset-password`";
+    let there_is = "there is an owner already, who can create others (`gantry users create NAME --role owner`); `gantry \
+    owner reset-password` sets a lost password";
     // Checked before the password prompt. Opening to read creates nothing, and refuses any schema but this program's.
     let any = runtime.block_on(async {
         let store = Store::open_to_read(url).await.with_context(|| {
-            format!("{NO_DATABASE}; the first start of the gateway (`gantry serve`) makes it")
+            format!("{NO_DATABASE}; the first start of the gateway (`gantry serve`) creates it")
         })?;
         let any = store.read().await?.any_owner().await?;
         store.close().await;
@@ -143,7 +143,7 @@ fn say(lost: &Lost, n_sessions: u64, made: Option<&SecretString>) -> std::io::Re
     let mut err = std::io::stderr().lock();
     writeln!(err, "{name} has a new password; sessions that were ended: {n_sessions}")?;
     if !lost.may_sign_in {
-        writeln!(err, "{name} can't sign in all the same: the account or its organisation is disabled")?;
+        writeln!(err, "{name} still can't sign in: the account or its organisation is disabled")?;
     }
     if let Some(password) = made {
         writeln!(std::io::stdout(), "{}", password.expose_secret())?;

@@ -18,7 +18,7 @@ pub(crate) fn run(
     let text = runtime.block_on(async {
         ensure!(
             settings.database().expose().starts_with("postgres"),
-            "a SQLite database belongs to one gateway: there is nobody else to supervise its models"
+            "a SQLite database belongs to one gateway: no other gateway can supervise its models"
         );
         let url = settings.database();
         // Refuses any schema but this program's. Only a gateway migrates a schema, because gateways of another version
@@ -54,9 +54,9 @@ async fn show(store: &Store) -> anyhow::Result<String> {
     debug_assert_eq!(store.kind(), DatabaseKind::Postgres);
     let mut tx = store.read().await?;
     let (it, is_claimed) = (tx.supervisor().await?, tx.is_claimed().await?);
-    let now = if is_claimed { "supervises the models now" } else { "did last; nobody does now" };
+    let now = if is_claimed { "supervises the models now" } else { "did so last; no gateway does now" };
     Ok(if it.who.is_none() {
-        "nobody supervised the models yet".to_owned()
+        "no gateway has supervised the models yet".to_owned()
     } else {
         format!("{} {now}", who(&it))
     })

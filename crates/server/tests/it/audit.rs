@@ -283,14 +283,14 @@ async fn the_verifier_finds_the_first_row_that_does_not_hold() {
         let part: Vec<_> = lines.lines().skip(2).take(4).collect();
         let (ok, said) = of_file(&part.join("\n"));
         assert!(ok && said.starts_with("OK: 4 rows, 3 to 6"), "{said}");
-        assert!(said.contains("rows up to 2 are not part of it"), "{said}");
+        assert!(said.contains("rows up to 2 are not included"), "{said}");
         let (ok, said) = of_file(&lines.replace("Org \\\"2\\\"", "Org \\\"9\\\""));
         assert!(!ok && said.starts_with("BROKEN: row 5 was changed"), "{said}");
         let hole: Vec<_> = lines.lines().enumerate().filter(|(n, _)| *n != 3).map(|(_, it)| it).collect();
         let (ok, said) = of_file(&hole.join("\n"));
         assert!(!ok && said.starts_with("BROKEN: row 4 is missing"), "{said}");
         let (ok, said) = of_file("{}");
-        assert!(!ok && said.contains("line 1 is no row"), "{said}");
+        assert!(!ok && said.contains("line 1 is not a row"), "{said}");
 
         if let Some(url) = gateway.database_url() {
             let edit = "UPDATE audit SET ip = '10.9.9.9' WHERE seq = 3";

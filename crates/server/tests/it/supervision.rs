@@ -217,7 +217,7 @@ async fn who_only_asks_who_supervises_does_not_change_the_schema() {
         (ran.status.success(), String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap())
     };
     let (well, text) = said("show");
-    assert!(well && text.contains("did last; nobody does now"), "{text}");
+    assert!(well && text.contains("did so last; no gateway does now"), "{text}");
 
     // As an older program left it, whose gateways may run on it.
     sql("DROP TABLE supervisor; DELETE FROM _sqlx_migrations WHERE version >= 7");

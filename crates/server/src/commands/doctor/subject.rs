@@ -62,7 +62,7 @@ impl Subject {
                 subject.if_other = None;
                 subject.checks.push(Check::warn(
                     "same_gateway",
-                    format!("the gateway that runs is of the user {user}: it tells its settings to that user and to root"),
+                    format!("the running gateway belongs to the user {user}: only that user and root get its settings"),
                     "The checks below are about the settings of this shell, not about that gateway.",
                     &format!("sudo -u {user} gantry doctor"),
                 ));
@@ -76,7 +76,7 @@ impl Subject {
     fn take(&mut self, told: Box<Told>, uid: u32, entries: &[Entry]) {
         if is_other(entries, &told.data_dir) {
             self.if_other =
-                Some("leave DATA_DIR out to check the gateway that runs, or stop it to start this one");
+                Some("leave DATA_DIR out to check the running gateway, or stop it to start this one");
             return;
         }
         let mut texts: Vec<_> =
@@ -86,7 +86,7 @@ impl Subject {
         let settings = match Settings::load(&sources) {
             Ok((settings, _)) => settings,
             Err(error) => {
-                let found = format!("those of the gateway that runs (version {}): {error}", told.version);
+                let found = format!("those of the running gateway (version {}): {error}", told.version);
                 let means = "This program does not know its settings: the checks below are about those of this shell.";
                 self.checks.push(Check::warn("settings", found, means, "use the program of that version"));
                 self.if_other = None;
@@ -96,14 +96,14 @@ impl Subject {
         let (user, pid, n) = (doctor::user_name(uid), told.pid, told.given.len());
         self.checks = vec![Check::ok(
             "settings",
-            format!("those of the gateway that runs (process {pid}, user {user}); {n} of them given"),
+            format!("those of the running gateway (process {pid}, user {user}); {n} of them given"),
         )];
         self.checks.extend(not_in_force(entries, &told));
         if getuid().is_root() && uid != 0 {
             self.checks.push(Check::warn(
                 "user",
                 format!("this is root, the gateway runs as {user}"),
-                &format!("Root may use every folder and Docker: whether {user} may is not known from here."),
+                &format!("Root may use every folder and Docker; whether {user} may can't be seen from here."),
                 &format!("sudo -u {user} gantry doctor"),
             ));
         }
@@ -115,7 +115,7 @@ impl Subject {
         } else {
             self.checks.push(Check::warn(
                 "file_system",
-                format!("its DATA_DIR {} is not what has that name here", told.data_dir.display()),
+                format!("its DATA_DIR {} is another folder than the one of that name here", told.data_dir.display()),
                 "It runs in a container: its folders, its engines' programs and its SQLite database are not checked.",
                 "ask inside: docker exec CONTAINER gantry doctor",
             ));
@@ -147,9 +147,9 @@ fn not_in_force(entries: &[Entry], told: &Told) -> Option<Check> {
     (!names.is_empty()).then(|| {
         Check::warn(
             "settings_here",
-            format!("{} of this shell: the gateway that runs has another value", names.join(", ")),
-            "The checks are about the gateway that runs.",
-            "restart the gateway with these settings if they are meant for it, else leave them out here",
+            format!("{} of this shell: the running gateway has another value", names.join(", ")),
+            "The checks are about the running gateway.",
+            "restart the gateway with these settings if they are intended for it, otherwise remove them here",
         )
     })
 }

@@ -40,8 +40,12 @@ async fn one_question_is_answered_with_the_session_or_a_key() {
 #[tokio::test]
 async fn a_conversation_goes_on_until_its_end() {
     let (_gateway, _engine, shell) = with_model().await;
-    let keys =
-        [(">>> ", "hello\n"), ("hello\r\n", "/new\n"), ("begins anew\r", "again\n"), ("again\r\n", "/bye\n")];
+    let keys = [
+        (">>> ", "hello\n"),
+        ("hello\r\n", "/new\n"),
+        ("this is a new conversation\r", "again\n"),
+        ("again\r\n", "/bye\n"),
+    ];
     let Some((shown, well)) = at_terminal(&shell, "chat qwen --max-tokens 4", &keys, &[]).await else {
         return;
     };

@@ -42,7 +42,7 @@ async fn the_description_is_valid_or_said_to_be_missing() {
         assert!(description["openapi"].as_str().is_some_and(|it| it.starts_with("3.")), "{description}");
     } else {
         let ran = shell.run(&["openapi"]).ends(5);
-        assert!(ran.err.contains("serves no /openapi.json") && ran.out.is_empty(), "{}", ran.err);
+        assert!(ran.err.contains("does not serve /openapi.json") && ran.out.is_empty(), "{}", ran.err);
     }
 }
 

@@ -15,7 +15,7 @@ async fn a_script_works_with_a_token_and_nobody_s_password() {
             .ends(0);
         let token = made.out.trim().to_owned();
         assert!(token.starts_with("gta_") && made.out.lines().count() == 1, "{}", made.out);
-        assert!(made.err.contains("shown this once"), "{}", made.err);
+        assert!(made.err.contains("is not shown again"), "{}", made.err);
         let listed = shell.run(&["token", "ls", "--json"]).ends(0).json();
         assert_eq!(column(&listed, "name"), ["nightly"]);
 
