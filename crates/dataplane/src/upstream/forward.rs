@@ -16,7 +16,6 @@ use hyper::body::Incoming;
 use rustix::io::Errno;
 
 use crate::{
-    catalog::Upstream,
     config::Config,
     record::{
         meter::Origin,
@@ -26,7 +25,7 @@ use crate::{
     response::headers::X_REQUEST_ID,
     shared::Retry,
     thread_state::ThreadState,
-    upstream::pool::EngineConnection,
+    upstream::{engine::Upstream, pool::EngineConnection},
 };
 
 /// Longest `Via` of a client, in bytes, that is passed on.
