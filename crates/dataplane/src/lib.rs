@@ -28,11 +28,13 @@ pub use catalog::{Catalog, KeyEntry, Route, RouteTarget, SessionEntry};
 pub use config::{BoxError, Config, Media, Other, OtherBody, Peer, SessionCheck};
 pub use plane::DataPlane;
 pub use record::{
-    access, spans, spool,
+    access,
+    counters::{Counters, Retry},
+    spans, spool,
     stats::{self, Histogram, ModelStats},
 };
 pub use request::{defaults::RequestDefaults, dispatch::Leaving, patch, peek};
-pub use shared::{Counters, Retry, Shared};
+pub use shared::Shared;
 pub use upstream::{
     breaker,
     engine::{InvalidUpstream, Upstream, UpstreamHealth},

@@ -6,10 +6,9 @@ use std::{sync::atomic::Ordering::Relaxed, time::Instant};
 use bytes::Bytes;
 
 use crate::{
-    record::departed::Departed,
+    record::{counters::Retry, departed::Departed},
     request::deadline::Deadline,
     response::refusal::{EngineRefusal, read_refusal},
-    shared::Retry,
     upstream::{
         choose::Untried,
         fallback::Form,

@@ -18,12 +18,12 @@ use rustix::io::Errno;
 use crate::{
     config::Config,
     record::{
+        counters::Retry,
         meter::Origin,
         trace::{TRACEPARENT, TRACESTATE, Trace},
     },
     request::deadline::{Deadline, Over},
     response::headers::X_REQUEST_ID,
-    shared::Retry,
     thread_state::ThreadState,
     upstream::{engine::Upstream, pool::EngineConnection},
 };
