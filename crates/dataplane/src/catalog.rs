@@ -1,8 +1,9 @@
 //! The immutable snapshot that requests are decided on. The control plane builds a new one after each change and
 //! puts it into force with [`crate::Shared::publish`]; requests that run keep the entries that they started with.
 //!
-//! For the builder: [`KeyState`], [`Breaker`](crate::breaker::Breaker) and [`Upstream`] hold what must survive a rebuild. Reuse the `Arc` of
-//! the previous snapshot for the same key id, the same container or registry entry; make new ones otherwise.
+//! For the builder: [`KeyState`], [`Breaker`](crate::breaker::Breaker) and [`Upstream`] hold what must survive a rebuild.
+//! Reuse the `Arc` of the previous snapshot for the same key id, the same container or registry entry; make new ones
+//! otherwise.
 
 use std::{
     collections::HashMap,
