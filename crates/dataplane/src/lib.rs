@@ -11,7 +11,7 @@
 //! held across an `await`: inference goes on while both are away.
 
 mod caller_id;
-pub mod catalog;
+mod catalog;
 mod config;
 mod connection;
 pub mod limits;
@@ -24,13 +24,21 @@ mod shared;
 mod thread_state;
 mod upstream;
 
-pub use catalog::{Catalog, KeyEntry, Route, RouteTarget, SessionEntry, Upstream, UpstreamHealth};
+pub use catalog::{Catalog, KeyEntry, Route, RouteTarget, SessionEntry};
 pub use config::{BoxError, Config, Media, Other, OtherBody, Peer, SessionCheck};
 pub use plane::DataPlane;
 pub use record::{
-    access, spans, spool,
+    access,
+    counters::{Counters, Retry},
+    spans, spool,
     stats::{self, Histogram, ModelStats},
 };
 pub use request::{defaults::RequestDefaults, dispatch::Leaving, patch, peek};
-pub use shared::{Counters, Retry, Shared};
-pub use upstream::{breaker, fallback::as_completion, forward::is_local_exhaustion, port_owner, progress};
+pub use shared::Shared;
+pub use upstream::{
+    breaker,
+    engine::{InvalidUpstream, Upstream, UpstreamHealth},
+    fallback::as_completion,
+    forward::is_local_exhaustion,
+    port_owner, progress,
+};

@@ -9,13 +9,14 @@ use std::{
 use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint, model::State, usage::Outcome};
 
 use crate::{
-    catalog::{Route, RouteTarget, Upstream},
+    catalog::{Route, RouteTarget},
     record::meter::{Meter, RowEnd, RowTokens},
     request::token_estimate::TokenEstimate,
     response::{errors::unavailable, tokens::Counts},
     upstream::{
         breaker::{Pass, Verdict},
         choose::{self, Permit},
+        engine::Upstream,
         progress::{Entrant, Watch},
     },
 };

@@ -31,11 +31,13 @@ use crate::{
     response::{
         answer::{self, Answer},
         headers,
-        refusal::{Delayed, Refused},
+        pass::pass,
+        refusal::{Delayed, Refused, engine_refused, failed},
     },
     thread_state::ThreadState,
     upstream::{
-        exchange::{EngineCall, exchange},
+        exchange::{EngineCall, NoAnswer, exchange},
+        fallback::answer_as_chat,
         forward,
     },
 };
@@ -141,9 +143,17 @@ async fn answered(
     };
     let prepared = prepare(meter, bytes, &mut parts.headers, &mut deadline).await;
     drop(parts);
-    match prepared {
-        Ok((departed, call)) => exchange(departed, call, deadline).await,
-        Err(refused) => refused.answer(),
+    let (mut departed, mut call) = match prepared {
+        Ok(prepared) => prepared,
+        Err(refused) => return refused.answer(),
+    };
+    match exchange(&mut departed, &mut call, &mut deadline).await {
+        Ok((reply, form)) if form.needs_whole(&reply) => {
+            Box::pin(answer_as_chat(departed, deadline, reply)).await
+        }
+        Ok((reply, form)) => pass(departed, deadline, reply, call.strip, form.chunks()),
+        Err(NoAnswer::Refused(refused)) => engine_refused(departed, refused),
+        Err(NoAnswer::Failed(failure)) => failed(departed, &failure),
     }
 }
 

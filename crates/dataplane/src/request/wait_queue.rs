@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_gives_its_place_on_and_who_takes_it_does_not() {
+    fn a_request_that_leaves_gives_its_place_on_and_one_that_uses_it_does_not() {
         let queues = WaitQueue::default();
         let [first, mut second, mut third, fourth] = [(); 4].map(|()| Client::new(&queues));
         queues.free(|_| 1);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_in_vain_leaves_no_place() {
+    fn a_request_that_was_not_called_leaves_no_place() {
         let queues = WaitQueue::default();
         let [first, second] = [(); 2].map(|()| Client::new(&queues));
         drop(first);

@@ -60,9 +60,7 @@ pub(crate) struct Tap {
     link: Option<Box<EngineConnection>>,
     body: Incoming,
     deadline: Deadline,
-    /// Longest time between two frames.
-    idle: Duration,
-    delimited: bool,
+    framing: Framing,
     scanner: UsageScanner,
     /// Lengths of all choices, when the engine counts only the first.
     choices: Option<Box<ChoiceLengths>>,
@@ -75,7 +73,6 @@ pub(crate) struct Tap {
     last: Option<Instant>,
     gaps: Gaps,
     bytes: u64,
-    status: u16,
 }
 
 type Polled = Poll<Option<Result<Frame<Bytes>, BoxError>>>;
@@ -106,8 +103,7 @@ impl Tap {
             link: Some(link),
             body,
             deadline,
-            idle: framing.idle,
-            delimited: framing.delimited,
+            framing,
             scanner,
             choices: (several && !framing.events).then(Box::default),
             events: framing.events.then(|| Events::new(kind)),
@@ -116,7 +112,6 @@ impl Tap {
             last: None,
             gaps: Gaps::default(),
             bytes: 0,
-            status: framing.status,
         })
     }
 
@@ -148,7 +143,7 @@ impl Tap {
                     let Ok(data) = frame.into_data() else { continue };
                     let out = self.pass(data);
                     // hyper does not poll a body again once all announced bytes have come.
-                    if self.body.is_end_stream() && self.delimited {
+                    if self.body.is_end_stream() && self.framing.delimited {
                         let rest = self.complete();
                         return ready(join(out, rest));
                     }
@@ -156,7 +151,9 @@ impl Tap {
                         return ready(out);
                     }
                 }
-                Poll::Ready(None) if self.delimited || self.events.as_ref().is_none_or(Events::is_done) => {
+                Poll::Ready(None)
+                    if self.framing.delimited || self.events.as_ref().is_none_or(Events::is_done) =>
+                {
                     let rest = self.complete();
                     return if rest.is_empty() { Poll::Ready(None) } else { ready(rest) };
                 }
@@ -189,7 +186,7 @@ impl Tap {
         if let Some(last) = self.last.replace(now) {
             self.gaps.record(now.duration_since(last));
         }
-        self.deadline.set(now + self.idle);
+        self.deadline.set(now + self.framing.idle);
         self.bytes += data.len() as u64;
         self.scanner.feed(&data);
         if let Some(choices) = &mut self.choices {
@@ -237,7 +234,7 @@ impl Tap {
     fn end_whole(&mut self) {
         let failed = self.events.as_ref().is_some_and(Events::has_failed);
         let outcome = if failed { Outcome::UpstreamError } else { Outcome::Ok };
-        self.end(self.status, outcome, Some(Verdict::Success), 0);
+        self.end(self.framing.status, outcome, Some(Verdict::Success), 0);
     }
 
     fn forbidden(&mut self) -> Polled {

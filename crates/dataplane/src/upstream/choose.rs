@@ -9,11 +9,12 @@ use gantry_domain::{ApiError, net::MAX_ENGINE_URLS};
 
 use crate::{
     caller_id::CallerId,
-    catalog::{Route, Upstream},
+    catalog::Route,
     request::token_estimate::TokenEstimate,
     response::errors::{UNREACHABLE, unavailable},
     upstream::{
         breaker::Pass,
+        engine::Upstream,
         progress::{Class, Entrant, Watch},
     },
 };

@@ -4,16 +4,11 @@
 use std::{sync::atomic::Ordering::Relaxed, time::Instant};
 
 use bytes::Bytes;
-use http::Response;
 
 use crate::{
-    record::departed::Departed,
+    record::{counters::Retry, departed::Departed},
     request::deadline::Deadline,
-    response::{
-        answer::Answer,
-        refusal::{self, engine_refused, read_refusal},
-    },
-    shared::Retry,
+    response::refusal::{EngineRefusal, read_refusal},
     upstream::{
         choose::Untried,
         fallback::Form,
@@ -31,28 +26,31 @@ pub(crate) struct EngineCall {
     pub strip: bool,
 }
 
-/// Brings a request to an engine, and returns the answer for the client.
+/// Why there is no good answer.
+pub(crate) enum NoAnswer {
+    Refused(EngineRefusal),
+    Failed(Failure),
+}
+
+/// Brings a request to an engine. Returns the head of a good answer, and the form in which the engine got the request.
+///
+/// # Errors
+/// The engine refuses the request, or there is no answer.
 pub(crate) async fn exchange(
-    mut departed: Departed,
-    mut call: EngineCall,
-    mut deadline: Deadline,
-) -> Response<Answer> {
-    let mut form = Form::first(&departed, &call.body);
+    departed: &mut Departed,
+    call: &mut EngineCall,
+    deadline: &mut Deadline,
+) -> Result<(Reply, Form), NoAnswer> {
+    let mut form = Form::first(departed, &call.body);
     loop {
-        let reply = match send(&mut departed, &mut call, &form, &mut deadline).await {
-            Ok(reply) => reply,
-            Err(failure) => return refusal::failed(departed, &failure),
-        };
+        let reply = send(departed, call, &form, deadline).await.map_err(NoAnswer::Failed)?;
         if reply.answer.status().is_success() {
-            return form.answer(departed, deadline, reply, call.strip).await;
+            return Ok((reply, form));
         }
-        let refused = match read_refusal(&mut deadline, reply, &departed).await {
-            Ok(refused) => refused,
-            Err(failure) => return refusal::failed(departed, &failure),
-        };
-        match form.instead(&departed, &call.body, &refused) {
+        let refused = read_refusal(deadline, reply, departed).await.map_err(NoAnswer::Failed)?;
+        match form.instead(departed, &call.body, &refused) {
             Some(other) => form = other,
-            None => return engine_refused(departed, refused),
+            None => return Err(NoAnswer::Refused(refused)),
         }
     }
 }

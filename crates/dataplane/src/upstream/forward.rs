@@ -16,17 +16,16 @@ use hyper::body::Incoming;
 use rustix::io::Errno;
 
 use crate::{
-    catalog::Upstream,
     config::Config,
     record::{
+        counters::Retry,
         meter::Origin,
         trace::{TRACEPARENT, TRACESTATE, Trace},
     },
     request::deadline::{Deadline, Over},
     response::headers::X_REQUEST_ID,
-    shared::Retry,
     thread_state::ThreadState,
-    upstream::pool::EngineConnection,
+    upstream::{engine::Upstream, pool::EngineConnection},
 };
 
 /// Longest `Via` of a client, in bytes, that is passed on.

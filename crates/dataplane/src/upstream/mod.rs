@@ -3,6 +3,7 @@
 
 pub mod breaker;
 pub(crate) mod choose;
+pub(crate) mod engine;
 pub(crate) mod engine_error;
 pub(crate) mod exchange;
 pub(crate) mod fallback;

@@ -27,7 +27,7 @@ use hyper_util::rt::TokioIo;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::catalog::{Catalog, Upstream};
+use crate::{catalog::Catalog, upstream::engine::Upstream};
 
 /// Most bytes that a connection buffers, and most bytes of the head of an answer.
 const MAX_BUFFER: usize = 64 << 10;

@@ -163,7 +163,7 @@ async fn schema(settings: &Settings) -> Check {
                 GRANT,
             )
         }
-        Ok(Look { kind, version: None, newest, .. }) => {
+        Ok(Inspection { kind, version: None, newest, .. }) => {
             Check::ok(NAME, format!("{}: empty; the gateway creates schema version {newest}", kind.as_str()))
         }
         Ok(Inspection { kind, version: Some(version), newest, .. }) if version > newest => Check::fail(

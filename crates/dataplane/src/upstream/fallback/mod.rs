@@ -20,13 +20,13 @@ use crate::{
     response::{
         answer::{self, Answer},
         headers,
-        pass::pass,
         refusal::{EngineRefusal, Refusal, Unread, read_all},
         tokens::UsageScanner,
     },
     upstream::{breaker::Verdict, engine_error, forward::Reply},
 };
 
+use reply::Chunks;
 use request::completion;
 
 /// Longest plain answer, in bytes, that is held in memory to be reshaped.
@@ -81,26 +81,16 @@ impl Form {
         }
     }
 
-    /// Makes the client's answer of the engine's. `strip`: the usage event is taken out of it.
-    pub(crate) async fn answer(
-        self,
-        departed: Departed,
-        deadline: Deadline,
-        reply: Reply,
-        strip: bool,
-    ) -> Response<Answer> {
-        match self {
-            Self::Asked => pass(departed, deadline, reply, strip, None),
-            Self::Completion(_) if is_stream(&reply) => {
-                pass(departed, deadline, reply, strip, Some(Box::default()))
-            }
-            Self::Completion(_) => Box::pin(answer_as_chat(departed, deadline, reply)).await,
-        }
+    /// Returns whether the whole of a good answer has to be read before the client's can be made, see [`answer_as_chat`].
+    pub(crate) fn needs_whole(&self, reply: &Reply) -> bool {
+        let kind = reply.answer.headers().get(header::CONTENT_TYPE);
+        matches!(self, Self::Completion(_)) && !kind.is_some_and(headers::is_event_stream)
     }
-}
 
-fn is_stream(reply: &Reply) -> bool {
-    reply.answer.headers().get(header::CONTENT_TYPE).is_some_and(headers::is_event_stream)
+    /// Returns what changes the events of a good answer on their way.
+    pub(crate) fn chunks(&self) -> Option<Box<Chunks>> {
+        matches!(self, Self::Completion(_)).then(Box::default)
+    }
 }
 
 /// How an engine says that the model has no chat template.
@@ -134,7 +124,11 @@ pub fn as_completion(status: u16, answer: &[u8], chat: &[u8]) -> Option<Bytes> {
 }
 
 /// Reads a whole completion, and answers as a chat would.
-async fn answer_as_chat(mut departed: Departed, mut deadline: Deadline, reply: Reply) -> Response<Answer> {
+pub(crate) async fn answer_as_chat(
+    mut departed: Departed,
+    mut deadline: Deadline,
+    reply: Reply,
+) -> Response<Answer> {
     deadline.restart(departed.route.stream_idle_timeout);
     let bytes = match deadline.limit(read_all(reply, &departed, MAX_ANSWER)).await {
         Ok(Ok(bytes)) => bytes,
