@@ -155,7 +155,7 @@ pub fn routes() -> Vec<Route> {
         op(DELETE, "/admin/users/{id}", ORG_ADMIN, NONE, users::delete, users::DELETE),
         op(GET, "/admin/usage", ORG_ADMIN, NONE, usage::list, usage::LIST),
         op(GET, "/admin/audit", ADMIN, NONE, audit::list, audit::LIST),
-        route(GET, "/admin/events", ADMIN, NONE, events::events, doc::audit::events),
+        op(GET, "/admin/events", ADMIN, NONE, events::events, events::EVENTS),
         op(
             GET,
             "/admin/usage/aggregate",

@@ -10,7 +10,7 @@ use gantry_domain::{ErrorCode, endpoint::Endpoint, key::Scope, schema::Component
 use serde_json::{Map, Value, json};
 
 use super::{
-    Doc, JSON, Param, Reply, account, audit, chat, host,
+    Doc, JSON, Param, Reply, account, chat, host,
     inference::{self, Caller},
     models, registry,
     schema::{self, id, list, nullable, object_but, one_of, text},
@@ -416,7 +416,7 @@ fn schemas() -> Components {
     );
     let common = [("ErrorCode", one_of(&codes)), ("Error", whole)];
     let all = [account::schemas(), registry::schemas()];
-    let more = [chat::schemas(), models::schemas(), host::schemas(), audit::schemas(), tokens::schemas()];
+    let more = [chat::schemas(), models::schemas(), host::schemas(), tokens::schemas()];
     common.into_iter().chain(all.into_iter().flatten()).chain(more.into_iter().flatten()).collect()
 }
 

@@ -7,7 +7,6 @@
 //! and what it forbids, and check every answer against it.
 
 pub(crate) mod account;
-pub(crate) mod audit;
 pub(crate) mod chat;
 mod document;
 pub(crate) mod host;

@@ -26,6 +26,7 @@ use crate::{
     app::Image,
     audit::record,
     error::{Outcome, Problem},
+    events::message::{IMAGE_LOAD, Job, JobState},
     operation::{Body, Line, Operation, form},
     policy::Caller,
 };
@@ -189,21 +190,19 @@ pub(crate) async fn load(
 async fn load_and_tell(app: &App, archive: PathBuf, path: &str) -> Result<Vec<String>, ApiError> {
     let total = tokio::fs::metadata(&archive).await.map_or(0, |it| it.len());
     let sent = Arc::new(AtomicU64::new(0));
-    let tell = |state: &str| {
-        let done = sent.load(Relaxed);
-        app.feed.job(json!({
-            "job": "image_load", "path": path, "state": state, "done_bytes": done, "total_bytes": total,
-        }));
+    let tell = |state: JobState| {
+        let (path, done_bytes) = (path.to_owned(), sent.load(Relaxed));
+        app.feed.job(Job { job: IMAGE_LOAD, path, state, done_bytes, total_bytes: total });
     };
     let mut work = app.engines.load_images(archive, Arc::clone(&sent));
     let mut tick = tokio::time::interval(TELL_EVERY);
     let loaded = loop {
         tokio::select! {
             loaded = &mut work => break loaded,
-            _ = tick.tick() => tell("running"),
+            _ = tick.tick() => tell(JobState::Running),
         }
     };
-    tell(if loaded.is_ok() { "done" } else { "failed" });
+    tell(if loaded.is_ok() { JobState::Done } else { JobState::Failed });
     loaded
 }
 

@@ -258,6 +258,7 @@ shapes_of_words! {
     crate::Role: "Role",
     crate::key::KeyStatus,
     crate::limit::LimitMode: "LimitMode",
+    crate::model::State: "ModelState",
     crate::model::Task: "Task",
     crate::usage::Outcome,
     crate::audit::Action,
