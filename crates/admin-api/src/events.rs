@@ -4,25 +4,31 @@
 //! event `lag` and is cut off; it comes back with `Last-Event-ID` and gets what it missed, or a `reset`. The connection
 //! ends with the session, and when the gateway drains (the data plane ends every event stream then).
 
-use std::{collections::VecDeque, convert::Infallible, fmt::Write as _, sync::Arc, time::Duration};
+pub(crate) mod message;
+
+use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     body::Body,
-    extract::State,
+    extract::{FromRequestParts, State},
     http::{
-        HeaderMap,
         header::{CACHE_CONTROL, CONTENT_TYPE},
+        request::Parts,
     },
-    response::IntoResponse,
+    response::{IntoResponse, Response},
 };
 use futures_util::{Stream, StreamExt, stream};
-use gantry_domain::{LogWindow, ModelId, account_token::Right};
-use serde_json::{Value, json};
+use gantry_domain::{
+    ErrorCode, LogWindow, ModelId,
+    account_token::Right,
+    schema::{Shape, text},
+};
 use tokio::{
     sync::broadcast::{Receiver, error::RecvError},
     time::{Instant, Interval, MissedTickBehavior, interval, sleep_until},
 };
 
+use self::message::{Lag, LogLine, Message, OfModel};
 pub use crate::feed::watch;
 use crate::{
     App,
@@ -30,7 +36,7 @@ use crate::{
     error::Outcome,
     feed::{Catch, Event},
     models,
-    operation::Params,
+    operation::{Doc, Input, Operation, Output, Param, Query, query},
     policy::{Caller, Grant},
     seats::Seat,
     session,
@@ -43,20 +49,72 @@ const COMMENT_EVERY: Duration = Duration::from_secs(15);
 /// Number of log lines from before the request that are sent.
 const LOG_TAIL: usize = 200;
 
-/// Events for the UI
-///
-/// A stream of server-sent events. It begins with `snapshot`, all models; then come `model`, `model_deleted` and `pull`
-/// as things change. With `logs` (the id of a model) also `log` for each line of its engine and `log_end`. A reader
-/// that comes back with `Last-Event-ID` gets what it missed, or `reset` with all models if that is not known any more.
-/// Ends with the session, and with `lag` if the reader is too slow.
+query! {
+    pub(crate) struct EventQuery {
+        /// The model whose log is sent as well.
+        logs: Option<ModelId>,
+    }
+}
+
+/// `Last-Event-ID`: the id of the last event that a reader got.
+pub(crate) struct LastEventId(Option<String>);
+
+impl<S: Send + Sync> FromRequestParts<S> for LastEventId {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let seen = parts.headers.get("last-event-id").and_then(|it| it.to_str().ok());
+        Ok(Self(seen.filter(|it| !it.is_empty()).map(str::to_owned)))
+    }
+}
+
+impl Input for LastEventId {
+    fn describe(doc: &mut Doc) {
+        let about = "The id of the last event that was seen.".to_owned();
+        let name = "Last-Event-ID";
+        doc.params.push(Param { place: "header", name, schema: text(), required: false, about });
+    }
+}
+
+/// Server-sent events, for as long as the reader stays.
+pub(crate) struct EventStream(Body);
+
+impl IntoResponse for EventStream {
+    fn into_response(self) -> Response {
+        let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")];
+        (headers, self.0).into_response()
+    }
+}
+
+impl Output for EventStream {
+    fn describe(doc: &mut Doc) {
+        let schema = Message::schema(&mut doc.components);
+        doc.answered_with("text/event-stream", "One event after the other.", schema);
+    }
+}
+
+pub(crate) const EVENTS: Operation = Operation::new("streamEvents", "Events for pages")
+    .about(
+        "A stream of server-sent events. It begins with `snapshot`, which has all models. Then come `model`, \
+         `model_deleted` and `pull` as things change, and `job` for what somebody waits for (`image_load`). With `logs` \
+         there is also `log` for each line of the log of that model's engine, and `log_end`. A reader that comes back with \
+         `Last-Event-ID` gets what it missed, or `reset` with all models if that is not known any more. The stream ends \
+         with the session, and with `lag` if the reader is too slow.",
+    )
+    .errors(&[
+        ErrorCode::NotFound,
+        ErrorCode::InvalidState,
+        ErrorCode::TooManyStreams,
+        ErrorCode::RuntimeUnavailable,
+        ErrorCode::StreamsExhausted,
+    ]);
+
 pub(crate) async fn events(
     app: State<App>,
     caller: Caller,
-    headers: HeaderMap,
-    mut params: Params,
-) -> Outcome<impl IntoResponse> {
-    let logs = params.id("logs")?.map(ModelId);
-    params.finish()?;
+    LastEventId(seen): LastEventId,
+    Query(EventQuery { logs }): Query<EventQuery>,
+) -> Outcome<EventStream> {
     if logs.is_some() {
         // The log of an engine is part of its model, here as below `/admin/models`.
         caller.grant.reaches("models", Right::Read)?;
@@ -70,13 +128,11 @@ pub(crate) async fn events(
         }
     };
     app.feed.look(&app).await?;
-    let seen = headers.get("last-event-id").map(|it| it.to_str().unwrap_or_default());
-    let (begin, live) = app.feed.begin(seen.filter(|it| !it.is_empty()));
+    let (begin, live) = app.feed.begin(seen.as_deref());
 
     let mut first = format!("retry: {RETRY_MS}\n\n");
     match begin.what {
-        Catch::Up(models) => first += &text(Some(&app.feed.id(begin.last)), "snapshot", &models),
-        Catch::Reset(models) => first += &text(Some(&app.feed.id(begin.last)), "reset", &models),
+        Catch::All(models) => first += &models.text(Some(&app.feed.id(begin.last))),
         Catch::Missed(events) => {
             for event in events {
                 first += &of(&app, &event);
@@ -94,8 +150,7 @@ pub(crate) async fn events(
         check: checks(),
         silent_since: Instant::now(),
     };
-    let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")];
-    Ok((headers, Body::from_stream(reader.stream())))
+    Ok(EventStream(Body::from_stream(reader.stream())))
 }
 
 /// One connection.
@@ -131,7 +186,7 @@ impl Reader {
             return events.iter().map(|it| of(&self.app, it)).collect();
         }
         self.live = None;
-        text(None, "lag", &json!({ "missed": missed }))
+        Message::Lag(Lag { missed }).text(None)
     }
 
     /// Returns what is sent next; `None` ends the connection.
@@ -167,9 +222,9 @@ impl Reader {
                 (id, line) = log => {
                     let Some(line) = line else {
                         self.logs = None;
-                        return Some(text(None, "log_end", &json!({ "id": id })));
+                        return Some(Message::LogEnd(OfModel { id }).text(None));
                     };
-                    return Some(text(None, "log", &json!({ "id": id, "line": line })));
+                    return Some(Message::Log(LogLine { id, line }).text(None));
                 }
                 () = sleep_until(self.silent_since + COMMENT_EVERY) => return Some(": still here\n\n".to_owned()),
             }
@@ -178,17 +233,7 @@ impl Reader {
 }
 
 fn of(app: &App, event: &Event) -> String {
-    text(Some(&app.feed.id(event.n)), event.kind.as_str(), &event.data)
-}
-
-/// An event as it is sent. JSON has no line breaks of its own.
-fn text(id: Option<&str>, kind: &str, data: &Value) -> String {
-    let mut text = String::new();
-    if let Some(id) = id {
-        let _ = writeln!(text, "id: {id}");
-    }
-    let _ = write!(text, "event: {kind}\ndata: {data}\n\n");
-    text
+    event.message.text(Some(&app.feed.id(event.n)))
 }
 
 fn checks() -> Interval {

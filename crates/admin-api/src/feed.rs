@@ -7,12 +7,16 @@ use std::{
     time::Duration,
 };
 
-use gantry_domain::{diagnosis::Diagnosis, model::Model};
-use serde_json::{Value, json};
+use gantry_domain::{ModelId, diagnosis::Diagnosis, model::Model};
 use tokio::sync::{Notify, broadcast};
 use tracing::warn;
 
-use crate::{App, error::Outcome, models};
+use crate::{
+    App,
+    error::Outcome,
+    events::message::{Job, Message, ModelNow, OfModel, Pull, PullNow, PulledModel},
+    models,
+};
 
 /// Number of past events that the ring keeps, or twice the number of models if that is more: one look may make an event
 /// for each model and for its pull.
@@ -23,37 +27,11 @@ const BEHIND: usize = 256;
 /// gateway or a command changed, and how far pulls are.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// What an event is about; the `event:` line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub(crate) enum Kind {
-    /// A model is new, or one of its fields that are shown here changed.
-    Model,
-    /// A model was deleted.
-    ModelDeleted,
-    /// The progress of the pull of a model's image; `null` when it ended.
-    Pull,
-    /// The progress of a job that somebody waits for.
-    Job,
-}
-
-impl Kind {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Model => "model",
-            Self::ModelDeleted => "model_deleted",
-            Self::Pull => "pull",
-            Self::Job => "job",
-        }
-    }
-}
-
 /// One event.
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) n: u64,
-    pub(crate) kind: Kind,
-    pub(crate) data: Value,
+    pub(crate) message: Message,
 }
 
 /// The ring of past events, and the broadcast of new ones.
@@ -73,13 +51,13 @@ struct Ring {
     last: u64,
     events: VecDeque<Arc<Event>>,
     /// Models by id, as they were seen last.
-    models: BTreeMap<i64, Seen>,
+    models: BTreeMap<ModelId, Seen>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 struct Seen {
-    model: Value,
-    pull: Value,
+    model: ModelNow,
+    pull: Option<Pull>,
 }
 
 /// Where a reader begins.
@@ -92,10 +70,8 @@ pub(crate) struct Begin {
 
 #[derive(Debug)]
 pub(crate) enum Catch {
-    /// All models as they are.
-    Up(Value),
-    /// The reader was away for too long, or its last event is of another process: all models as they are.
-    Reset(Value),
+    /// All models as they are: a [`Message::Snapshot`] or a [`Message::Reset`].
+    All(Message),
     /// The events that the reader missed.
     Missed(Vec<Arc<Event>>),
 }
@@ -121,18 +97,14 @@ impl Feed {
         let live = self.live.subscribe();
         self.awake.notify_one();
         let all = || {
-            let view = |it: &Seen| {
-                let mut model = it.model.clone();
-                model["pull"] = it.pull.clone();
-                model
-            };
-            Value::Array(ring.models.values().map(view).collect())
+            let view = |it: &Seen| PulledModel { model: it.model.clone(), pull: it.pull };
+            ring.models.values().map(view).collect()
         };
         let what = match seen {
-            None => Catch::Up(all()),
+            None => Catch::All(Message::Snapshot(all())),
             Some(id) => {
                 let n = id.strip_prefix(&self.boot).and_then(|it| it.strip_prefix('-')?.parse::<u64>().ok());
-                n.and_then(|n| ring.since(n)).map_or_else(|| Catch::Reset(all()), Catch::Missed)
+                n.and_then(|n| ring.since(n)).map_or_else(|| Catch::All(Message::Reset(all())), Catch::Missed)
             }
         };
         (Begin { last: ring.last, what }, live)
@@ -152,14 +124,14 @@ impl Feed {
     pub(crate) async fn look(&self, app: &App) -> Outcome<()> {
         let _one_at_a_time = self.looking.lock().await;
         let models = app.store.read().await?.models(true).await?;
-        let now = models.iter().map(|it| (it.id.0, seen(app, it))).collect();
+        let now = models.iter().map(|it| (it.id, seen(app, it))).collect();
         self.ring().update(now, &self.live);
         Ok(())
     }
 
     /// Sends an event about the progress of a job.
-    pub(crate) fn job(&self, data: Value) {
-        self.ring().tell(Kind::Job, data, &self.live);
+    pub(crate) fn job(&self, job: Job) {
+        self.ring().tell(Message::Job(job), &self.live);
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
@@ -174,25 +146,25 @@ impl Ring {
         known.then(|| self.events.iter().filter(|it| it.n > n).cloned().collect())
     }
 
-    fn update(&mut self, now: BTreeMap<i64, Seen>, live: &broadcast::Sender<Arc<Event>>) {
+    fn update(&mut self, now: BTreeMap<ModelId, Seen>, live: &broadcast::Sender<Arc<Event>>) {
         let before = std::mem::replace(&mut self.models, now.clone());
-        for id in before.keys().filter(|it| !now.contains_key(it)) {
-            self.tell(Kind::ModelDeleted, json!({ "id": id }), live);
+        for id in before.keys().copied().filter(|it| !now.contains_key(it)) {
+            self.tell(Message::ModelDeleted(OfModel { id }), live);
         }
         for (id, seen) in now {
             let old = before.get(&id);
             if old.is_none_or(|it| it.model != seen.model) {
-                self.tell(Kind::Model, seen.model, live);
+                self.tell(Message::Model(seen.model), live);
             }
-            if old.map_or(&Value::Null, |it| &it.pull) != &seen.pull {
-                self.tell(Kind::Pull, json!({ "id": id, "pull": seen.pull }), live);
+            if old.and_then(|it| it.pull) != seen.pull {
+                self.tell(Message::Pull(PullNow { id, pull: seen.pull }), live);
             }
         }
     }
 
-    fn tell(&mut self, kind: Kind, data: Value, live: &broadcast::Sender<Arc<Event>>) {
+    fn tell(&mut self, message: Message, live: &broadcast::Sender<Arc<Event>>) {
         self.last += 1;
-        let event = Arc::new(Event { n: self.last, kind, data });
+        let event = Arc::new(Event { n: self.last, message });
         let room = RING.max(2 * self.models.len());
         while self.events.len() >= room {
             self.events.pop_front();
@@ -207,16 +179,16 @@ fn seen(app: &App, model: &Model) -> Seen {
     let (state, reason) = model.state();
     let live = app.engines.live(model.id);
     Seen {
-        model: json!({
-            "id": model.id,
-            "served_name": model.served_name,
-            "state": state,
-            "state_reason": reason,
-            "needs_apply": models::needs_apply(model, &live).is_some(),
-            "archived": model.archived,
-            "diagnosis": model.diagnosis.as_ref().map(Diagnosis::line),
-        }),
-        pull: live.pull.map_or(Value::Null, |(done, known)| json!({ "done": done, "known": known })),
+        model: ModelNow {
+            id: model.id,
+            served_name: model.served_name.clone(),
+            state,
+            state_reason: reason,
+            needs_apply: models::needs_apply(model, &live).is_some(),
+            archived: model.archived,
+            diagnosis: model.diagnosis.as_ref().map(Diagnosis::line),
+        },
+        pull: live.pull.map(|(done, known)| Pull { done, known }),
     }
 }
 
@@ -243,11 +215,24 @@ pub async fn watch(app: App, stop: impl Future<Output = ()>) {
 
 #[cfg(test)]
 mod tests {
+    use gantry_domain::model::State;
+
     use super::*;
 
-    fn models(states: &[(i64, &str)]) -> BTreeMap<i64, Seen> {
-        let seen = |state: &str| Seen { model: json!({ "state": state }), pull: Value::Null };
-        states.iter().map(|(id, state)| (*id, seen(state))).collect()
+    fn models(states: &[(i64, &str)]) -> BTreeMap<ModelId, Seen> {
+        let seen = |id: i64, state: &str| {
+            let model = ModelNow {
+                id: ModelId(id),
+                served_name: "m".to_owned(),
+                state: State::parse(state).unwrap(),
+                state_reason: None,
+                needs_apply: false,
+                archived: false,
+                diagnosis: None,
+            };
+            (ModelId(id), Seen { model, pull: None })
+        };
+        states.iter().map(|(id, state)| seen(*id, state)).collect()
     }
 
     fn update(feed: &Feed, states: &[(i64, &str)]) {
@@ -256,9 +241,8 @@ mod tests {
 
     fn kinds(catch: Catch) -> Vec<&'static str> {
         match catch {
-            Catch::Up(_) => vec!["snapshot"],
-            Catch::Reset(_) => vec!["reset"],
-            Catch::Missed(events) => events.iter().map(|it| it.kind.as_str()).collect(),
+            Catch::All(message) => vec![message.kind()],
+            Catch::Missed(events) => events.iter().map(|it| it.message.kind()).collect(),
         }
     }
 

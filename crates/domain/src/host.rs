@@ -3,204 +3,229 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use crate::{
     model::{EngineKind, Task},
-    schema::{nullable, one_of, time},
+    schema::{list, nullable, one_of, time, whole},
+    view,
 };
 
-/// The machine at one moment. Sizes are MiB.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct HostNow {
-    /// RFC 3339.
-    pub ts: String,
-    /// CPU use of all processors together, 0–100, since the previous sample (at most 10 s before).
-    pub cpu_util_pct: Option<f64>,
-    pub cpu_count: usize,
-    /// Load average over 1, 5 and 15 minutes.
-    pub load_avg: Option<[f64; 3]>,
-    pub uptime_sec: Option<u64>,
-    /// RAM in total. If the gateway runs in a container with a memory limit, the limit.
-    pub mem_total_mb: Option<u64>,
-    pub mem_used_mb: Option<u64>,
-    pub swap_total_mb: Option<u64>,
-    pub swap_used_mb: Option<u64>,
-    pub disks: Vec<Disk>,
-    /// Use of the fullest of `disks`.
-    pub disk_used_pct: Option<f64>,
-    /// Bytes a second over all interfaces that are not loopback or a container's.
-    pub net_rx_bps: Option<u64>,
-    pub net_tx_bps: Option<u64>,
-    pub gpus: Vec<GpuNow>,
-    pub gateway: ProcessNow,
+view! {
+    /// The machine at one moment. Sizes are MiB.
+    #[derive(Debug, Clone, Default)]
+    pub struct HostNow {
+        pub ts: String as time(),
+        /// The use of all processors together, 0 to 100, since the previous sample (at most 10 s before).
+        pub cpu_util_pct: Option<f64>,
+        pub cpu_count: usize,
+        /// The load average over 1, 5 and 15 minutes.
+        pub load_avg: Option<[f64; 3]>,
+        pub uptime_sec: Option<u64>,
+        /// The RAM. If the gateway runs in a container with a memory limit, it is the limit.
+        pub mem_total_mb: Option<u64>,
+        pub mem_used_mb: Option<u64>,
+        pub swap_total_mb: Option<u64>,
+        pub swap_used_mb: Option<u64>,
+        pub disks: Vec<Disk>,
+        /// The use of the fullest of `disks`.
+        pub disk_used_pct: Option<f64>,
+        /// Bytes a second over all interfaces that are not loopback or a container's.
+        pub net_rx_bps: Option<u64>,
+        pub net_tx_bps: Option<u64>,
+        pub gpus: Vec<GpuNow>,
+        pub gateway: ProcessNow,
+    }
 }
 
-/// A file system that the gateway keeps data on.
-#[derive(Debug, Clone, Serialize)]
-pub struct Disk {
-    /// `data`, `models` or `hub_cache`; several if they share the file system.
-    pub holds: Vec<&'static str>,
-    pub total_mb: u64,
-    pub used_mb: u64,
-    /// Used share of the space that may be used, as `df` computes it.
-    pub used_pct: f64,
+view! {
+    /// A file system that the gateway keeps data on.
+    #[derive(Debug, Clone)]
+    pub struct Disk: "FileSystem" {
+        /// What it holds; several, if they share the file system.
+        pub holds: Vec<&'static str> as list(one_of(&["data", "models", "hub_cache"])),
+        pub total_mb: u64,
+        pub used_mb: u64,
+        /// The used share of the space that may be used, as `df` computes it.
+        pub used_pct: f64,
+    }
 }
 
-/// A GPU at this moment. What its driver does not say is `None`.
-#[derive(Debug, Clone, Serialize)]
-pub struct GpuNow {
-    pub index: u32,
-    pub name: String,
-    pub mem_total_mb: Option<u64>,
-    pub mem_used_mb: Option<u64>,
-    pub util_pct: Option<u32>,
-    pub temperature_c: Option<u32>,
-    pub power_w: Option<f64>,
+view! {
+    #[derive(Debug, Clone)]
+    pub struct GpuNow: "GpuNow" {
+        pub index: u32,
+        pub name: String,
+        pub mem_total_mb: Option<u64>,
+        pub mem_used_mb: Option<u64>,
+        pub util_pct: Option<u32>,
+        pub temperature_c: Option<u32>,
+        /// Watts.
+        pub power_w: Option<f64>,
+    }
 }
 
-/// The gateway's own process.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
-pub struct ProcessNow {
-    pub rss_mb: Option<u64>,
-    pub open_fds: Option<u64>,
-    pub threads: Option<u64>,
-    /// CPU time since the process started.
-    pub cpu_seconds: Option<f64>,
+view! {
+    /// The gateway's own process.
+    #[derive(Debug, Clone, Copy, Default)]
+    pub struct ProcessNow: "GatewayProcess" {
+        pub rss_mb: Option<u64>,
+        pub open_fds: Option<u64>,
+        pub threads: Option<u64>,
+        /// The CPU time that it used since it started.
+        pub cpu_seconds: Option<f64>,
+    }
 }
 
-/// A value at one time (RFC 3339, the end of the interval).
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Point {
-    pub ts: String,
-    pub value: f64,
+view! {
+    /// A value at one time.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Point: "Point" {
+        /// The end of the interval.
+        pub ts: String as time(),
+        pub value: f64,
+    }
 }
 
-/// The recorded samples. Times without a sample have no point.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct Trends {
-    /// Seconds that one point covers (it is the mean of its samples).
-    pub interval_sec: u64,
-    pub cpu_util_pct: Vec<Point>,
-    pub mem_used_mb: Vec<Point>,
-    pub disk_used_pct: Vec<Point>,
-    pub net_rx_bps: Vec<Point>,
-    pub net_tx_bps: Vec<Point>,
-    /// Trends of each GPU, by its index.
-    pub gpu: BTreeMap<u32, GpuTrends>,
+view! {
+    /// The recorded samples. Times without a sample have no point.
+    #[derive(Debug, Clone, Default)]
+    pub struct Trends {
+        /// The seconds that one point covers. It is the mean of its samples.
+        pub interval_sec: u64,
+        pub cpu_util_pct: Vec<Point>,
+        pub mem_used_mb: Vec<Point>,
+        pub disk_used_pct: Vec<Point>,
+        pub net_rx_bps: Vec<Point>,
+        pub net_tx_bps: Vec<Point>,
+        /// The trends of each GPU, by its index.
+        pub gpu: BTreeMap<u32, GpuTrends>,
+    }
 }
 
-/// The recorded samples of one GPU.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct GpuTrends {
-    pub util_pct: Vec<Point>,
-    pub mem_used_mb: Vec<Point>,
+view! {
+    #[derive(Debug, Clone, Default)]
+    pub struct GpuTrends {
+        pub util_pct: Vec<Point>,
+        pub mem_used_mb: Vec<Point>,
+    }
 }
 
-/// What the data plane did over the last `window_sec` seconds. Percentiles are `None` without a sample.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct Throughput {
-    pub req_per_sec: f64,
-    pub prompt_tokens_per_sec: f64,
-    pub generation_tokens_per_sec: f64,
-    pub latency_p50_ms: Option<f64>,
-    pub latency_p95_ms: Option<f64>,
-    pub ttft_p50_ms: Option<f64>,
-    pub ttft_p95_ms: Option<f64>,
-    pub active_requests: u64,
-    pub active_streams: u64,
-    pub window_sec: f64,
+view! {
+    /// What the data plane did over the last `window_sec` seconds. A percentile is `None` without a sample.
+    #[derive(Debug, Clone, Default)]
+    pub struct Throughput {
+        pub req_per_sec: f64,
+        pub prompt_tokens_per_sec: f64,
+        pub generation_tokens_per_sec: f64,
+        pub latency_p50_ms: Option<f64>,
+        pub latency_p95_ms: Option<f64>,
+        pub ttft_p50_ms: Option<f64>,
+        pub ttft_p95_ms: Option<f64>,
+        pub active_requests: u64,
+        pub active_streams: u64,
+        pub window_sec: f64,
+    }
 }
 
-/// The environment that the gateway runs in.
-#[derive(Debug, Clone, Serialize)]
-pub struct Capabilities {
-    pub os: Os,
-    pub container: Container,
-    pub cgroup: Cgroup,
-    pub cpu: Cpu,
-    pub container_runtime: RuntimeFound,
-    pub supervision: Supervision,
-    pub gpu_toolkit: Found,
-    pub monitoring: Vec<Found>,
+view! {
+    /// The environment that the gateway runs in.
+    #[derive(Debug, Clone)]
+    pub struct Capabilities {
+        pub os: Os,
+        pub container: Container,
+        pub cgroup: Cgroup,
+        pub cpu: Cpu,
+        pub container_runtime: RuntimeFound,
+        pub supervision: Supervision,
+        pub gpu_toolkit: Found,
+        pub monitoring: Vec<Found>,
+    }
 }
 
-/// The operating system.
-#[derive(Debug, Clone, Serialize)]
-pub struct Os {
-    /// Name of the distribution, as in `Debian GNU/Linux 13 (trixie)`.
-    pub name: Option<String>,
-    pub kernel: Option<String>,
-    pub arch: &'static str,
-    /// Version of the Windows Subsystem for Linux: 1 or 2.
-    pub wsl: Option<u8>,
+view! {
+    #[derive(Debug, Clone)]
+    pub struct Os {
+        /// The name of the distribution, as in `Debian GNU/Linux 13 (trixie)`.
+        pub name: Option<String>,
+        pub kernel: Option<String>,
+        pub arch: &'static str,
+        /// The version of the Windows Subsystem for Linux.
+        pub wsl: Option<u8> as nullable(whole(1, 2)),
+    }
 }
 
-/// Whether the gateway itself runs in a container.
-#[derive(Debug, Clone, Serialize)]
-pub struct Container {
-    pub inside: bool,
-    /// The sign by which the container was recognised.
-    pub evidence: Option<&'static str>,
+view! {
+    /// Whether the gateway itself runs in a container.
+    #[derive(Debug, Clone)]
+    pub struct Container {
+        pub inside: bool,
+        /// The sign by which the container was recognised.
+        pub evidence: Option<&'static str>,
+    }
 }
 
-/// The limits that the gateway's control group sets; `None`: no limit.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct Cgroup {
-    /// Version 1 or 2; `None`: not found.
-    pub version: Option<u8>,
-    pub memory_limit_mb: Option<u64>,
-    /// CPU limit, in processors.
-    pub cpu_limit: Option<f64>,
+view! {
+    #[derive(Debug, Clone, Default)]
+    pub struct Cgroup {
+        /// `null` if none was found.
+        pub version: Option<u8> as nullable(whole(1, 2)),
+        pub memory_limit_mb: Option<u64>,
+        /// The CPU limit, in processors.
+        pub cpu_limit: Option<f64>,
+    }
 }
 
-/// The processors.
-#[derive(Debug, Clone, Serialize)]
-pub struct Cpu {
-    pub model: Option<String>,
-    /// Processors of the machine.
-    pub count: usize,
-    /// Those that the gateway may use.
-    pub usable: usize,
+view! {
+    #[derive(Debug, Clone)]
+    pub struct Cpu {
+        pub model: Option<String>,
+        /// The processors of the machine.
+        pub count: usize,
+        /// The processors that the gateway may use.
+        pub usable: usize,
+    }
 }
 
-/// Whether the container runtime answers.
-#[derive(Debug, Clone, Serialize)]
-pub struct RuntimeFound {
-    pub available: bool,
-    pub name: Option<String>,
-    pub version: Option<String>,
-    pub api_version: Option<String>,
-    /// Why it is not available.
-    pub detail: Option<String>,
+view! {
+    #[derive(Debug, Clone)]
+    pub struct RuntimeFound {
+        pub available: bool,
+        pub name: Option<String>,
+        pub version: Option<String>,
+        pub api_version: Option<String>,
+        /// Why it is not available.
+        pub detail: Option<String>,
+    }
 }
 
-/// Which of the gateways that share a database manages the models' containers.
-#[derive(Debug, Clone, Serialize)]
-pub struct Supervision {
-    /// Role of this gateway: `supervisor`, `follower` (another gateway supervises), `stranger` (no gateway supervises,
-    /// and this one must not, because it does not see the containers) or `unknown`.
-    pub role: &'static str,
-    pub detail: &'static str,
-    /// Name of this gateway; `None` if its database is its own.
-    pub gateway: Option<String>,
-    /// Identifies the containers that it sees; two gateways with the same text see the same containers.
-    pub runtime: Option<String>,
-    /// Name of the gateway that supervises, or did last.
-    pub supervisor: Option<String>,
-    pub supervisor_runtime: Option<String>,
-    /// RFC 3339.
-    pub since: Option<String>,
-    /// Requests for managed models can be served here: the engines listen on this machine's loopback.
-    pub reaches_engines: bool,
+view! {
+    /// Which of the gateways that share a database manages the models' containers.
+    #[derive(Debug, Clone)]
+    pub struct Supervision {
+        /// The role of this gateway: `supervisor`, `follower` (another gateway supervises), `stranger` (no gateway
+        /// supervises, and this one must not, because it does not see the containers) or `unknown`.
+        pub role: &'static str as one_of(&["supervisor", "follower", "stranger", "unknown"]),
+        pub detail: &'static str,
+        /// The name of this gateway; `null` if its database is its own.
+        pub gateway: Option<String>,
+        /// It identifies the containers that this gateway sees: two gateways with the same text see the same containers.
+        pub runtime: Option<String>,
+        /// The name of the gateway that supervises, or did last.
+        pub supervisor: Option<String>,
+        pub supervisor_runtime: Option<String>,
+        pub since: Option<String> as nullable(time()),
+        /// Requests for managed models can be served here: the engines listen on this machine's loopback.
+        pub reaches_engines: bool,
+    }
 }
 
-/// Whether a provider is there, or why not.
-#[derive(Debug, Clone, Serialize)]
-pub struct Found {
-    pub name: &'static str,
-    pub available: bool,
-    pub detail: String,
+view! {
+    /// Whether a provider is there, or why not.
+    #[derive(Debug, Clone)]
+    pub struct Found: "Found" {
+        pub name: &'static str,
+        pub available: bool,
+        pub detail: String,
+    }
 }
 
 /// Where the gateway knows an engine from: a model of its own, or an entry that an owner made.
@@ -208,7 +233,7 @@ pub const SOURCES: &[&str] = &["managed", "manual"];
 /// The states of a breaker.
 pub const BREAKER_STATES: &[&str] = &["closed", "half_open", "open"];
 
-crate::view! {
+view! {
     /// An engine as the gateway's probes see it: one address behind a served name.
     #[derive(Debug, Clone)]
     pub struct UpstreamView: "Upstream" {
@@ -237,7 +262,7 @@ crate::view! {
     }
 }
 
-crate::view! {
+view! {
     #[derive(Debug, Clone)]
     pub struct BreakerView {
         pub state: &'static str as one_of(BREAKER_STATES),
@@ -248,7 +273,7 @@ crate::view! {
     }
 }
 
-crate::view! {
+view! {
     #[derive(Debug, Clone, PartialEq)]
     pub struct ProbeView {
         /// RFC 3339.

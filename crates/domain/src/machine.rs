@@ -15,6 +15,17 @@ pub enum GpuVendor {
     Amd,
 }
 
+impl GpuVendor {
+    pub const ALL: [Self; 2] = [Self::Nvidia, Self::Amd];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Nvidia => "nvidia",
+            Self::Amd => "amd",
+        }
+    }
+}
+
 /// One GPU. A value that its driver does not report is `None`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gpu {

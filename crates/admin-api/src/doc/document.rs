@@ -10,7 +10,7 @@ use gantry_domain::{ErrorCode, endpoint::Endpoint, key::Scope, schema::Component
 use serde_json::{Map, Value, json};
 
 use super::{
-    Doc, JSON, Param, Reply, audit, host,
+    Doc, JSON, Param, Reply,
     inference::{self, Caller},
     models,
     schema::{self, id, list, nullable, object_but, one_of, text},
@@ -413,7 +413,7 @@ fn schemas() -> Components {
         ],
     );
     let common = [("ErrorCode", one_of(&codes)), ("Error", whole)];
-    let all = [models::schemas(), host::schemas(), audit::schemas()];
+    let all = [models::schemas()];
     common.into_iter().chain(all.into_iter().flatten()).collect()
 }
 

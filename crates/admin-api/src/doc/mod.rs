@@ -6,9 +6,7 @@
 //! type that a derive could read. Tests keep these pages true: those in `tests/schema` send what the document allows
 //! and what it forbids, and check every answer against it.
 
-pub(crate) mod audit;
 mod document;
-pub(crate) mod host;
 mod inference;
 pub(crate) mod models;
 pub(crate) mod system;

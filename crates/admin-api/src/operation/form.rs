@@ -5,7 +5,7 @@ use std::{borrow::Cow, marker::PhantomData};
 
 use axum::extract::{FromRequest, Request};
 use gantry_domain::{
-    ApiError, FieldProblem, KeyId, OrgId, Role, Timestamp, UserId,
+    ApiError, FieldProblem, KeyId, ModelId, OrgId, Role, Timestamp, UserId,
     audit::{Action, ObjectType},
     chat::ChatRole,
     key::KeyStatus,
@@ -511,6 +511,7 @@ ids! {
     OrgId: "orgs" "the id of an organisation";
     UserId: "users" "the id of a user";
     KeyId: "keys" "the id of a key";
+    ModelId: "models" "the id of a model";
 }
 
 /// Enums that are written as words.

@@ -14,29 +14,90 @@ use std::{
 use axum::{Json, extract::State};
 use futures_util::future::try_join_all;
 use gantry_domain::{
-    ApiError, ErrorCode,
+    ApiError, ErrorCode, ModelId,
     audit::Action,
     model::{EngineKind, Model},
+    view,
 };
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use crate::{
     App,
     app::Image,
+    audit::record,
     error::{Outcome, Problem},
-    operation::{Fields, Object, Params, read},
+    events::message::{IMAGE_LOAD, Job, JobState},
+    operation::{Body, Line, Operation, form},
     policy::Caller,
 };
 
 /// How often an event about the progress of a load is sent.
 const TELL_EVERY: Duration = Duration::from_millis(500);
 
-/// Image cache
-///
-/// `offline_ready` is true if every image that a model which is not archived starts with is there, and at least one
-/// image. Where engines are processes of the machine, programs stand in place of images.
-pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Value>> {
-    params.finish()?;
+view! {
+    /// An image that engines start from, or a program where engines are processes of the machine.
+    #[derive(Debug)]
+    pub(crate) struct ImageView {
+        image: String,
+        /// It is on the machine.
+        cached: bool,
+        /// MiB.
+        size_mb: Option<f64>,
+        created: Option<String>,
+    }
+}
+
+view! {
+    /// The image that the gateway's settings name for each engine.
+    #[derive(Debug)]
+    pub(crate) struct EngineImages {
+        vllm: ImageView,
+        llamacpp: ImageView,
+    }
+}
+
+view! {
+    /// An image that only the settings of models name.
+    #[derive(Debug)]
+    pub(crate) struct ModelImage {
+        image: ImageView => part,
+        /// The models that start with it.
+        models: Vec<ModelId>,
+    }
+}
+
+view! {
+    #[derive(Debug)]
+    pub(crate) struct ImageSummary {
+        critical_images_cached: bool,
+        total_images_checked: usize,
+        cached_count: usize,
+    }
+}
+
+view! {
+    #[derive(Debug)]
+    pub(crate) struct ImageCache {
+        /// The gateway may not use the network.
+        offline_mode: bool,
+        offline_ready: bool,
+        engines: EngineImages,
+        /// It is empty: Gantry itself is one program and needs no image.
+        infrastructure: [&'static str; 0] as json!({ "type": "array", "maxItems": 0 }),
+        models: Vec<ModelImage>,
+        summary: ImageSummary,
+        recommendations: Vec<String>,
+    }
+}
+
+pub(crate) const STATUS: Operation = Operation::new("getContainerImages", "Image cache")
+    .about(
+        "`offline_ready` is true if every image that a model which is not archived starts with is there, and at least \
+         one image. Where engines are processes of the machine, programs stand in place of images.",
+    )
+    .errors(&[ErrorCode::RuntimeUnavailable]);
+
+pub(crate) async fn status(app: State<App>) -> Outcome<Json<ImageCache>> {
     let models = app.store.read().await?.models(false).await?;
     let defaults = EngineKind::ALL.map(|it| app.engines.image_of(it, None));
     let used = used(&app, &defaults, &models);
@@ -54,19 +115,10 @@ pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Valu
         .collect();
     // Without any image nothing can be started, even if no model is to be started yet.
     let ready = missing.is_empty() && images.values().any(Option::is_some);
-    let engines: Map<String, Value> = EngineKind::ALL
-        .iter()
-        .zip(&defaults)
-        .map(|(kind, image)| (kind.to_string(), view(image, images.get(image.as_str()))))
-        .collect();
+    let of = |reference: &str| view(reference, images.get(reference));
+    let engine = |kind| of(&app.engines.image_of(kind, None));
     let own = used.iter().filter(|(reference, _)| !defaults.contains(reference));
-    let of_models: Vec<Value> = own
-        .map(|(reference, models)| {
-            let mut view = view(reference, images.get(reference.as_str()));
-            view["models"] = json!(models);
-            view
-        })
-        .collect();
+    let models = own.map(|(reference, models)| ModelImage { image: of(reference), models: models.clone() });
     let recommendations: Vec<String> = if app.runtime == "process" {
         let at = |reference: &str| images.get(reference).and_then(Option::as_ref);
         let each = EngineKind::ALL.into_iter().zip(&defaults);
@@ -79,80 +131,100 @@ pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Valu
         };
         wanted.into_iter().map(|it| advice(it, app.offline, &app.export_dirs)).collect()
     };
-    Ok(Json(json!({
-        "offline_mode": app.offline,
-        "offline_ready": ready,
-        "engines": engines,
-        // Gantry itself is one program: it needs no image.
-        "infrastructure": [],
-        "models": of_models,
-        "summary": {
-            "critical_images_cached": ready,
-            "total_images_checked": images.len(),
-            "cached_count": images.values().flatten().count(),
+    Ok(Json(ImageCache {
+        offline_mode: app.offline,
+        offline_ready: ready,
+        engines: EngineImages { vllm: engine(EngineKind::Vllm), llamacpp: engine(EngineKind::Llamacpp) },
+        infrastructure: [],
+        models: models.collect(),
+        summary: ImageSummary {
+            critical_images_cached: ready,
+            total_images_checked: images.len(),
+            cached_count: images.values().flatten().count(),
         },
-        "recommendations": recommendations,
-    })))
+        recommendations,
+    }))
 }
 
-/// Load images from a file
-///
-/// `path` names an archive as `docker save` writes it, in one of the folders of `EXPORT_DIRS`. Answers when the
-/// images are there, which may take minutes; `/admin/events` tells meanwhile how far it is (`job`).
-pub(crate) async fn load(app: State<App>, caller: Caller, body: Object) -> Outcome<Json<Value>> {
-    let mut fields = Fields::new(body);
-    let path = fields.required("path", "text of 1 to 1000 characters", read::line(1000));
-    fields.finish()?;
-    let path = path.unwrap_or_default();
+form! {
+    pub(crate) struct Archive {
+        path: required Line<1000>,
+    }
+}
+
+view! {
+    #[derive(Debug)]
+    pub(crate) struct Loaded {
+        /// The images of the file.
+        loaded: Vec<String>,
+    }
+}
+
+pub(crate) const LOAD: Operation = Operation::new("loadContainerImages", "Load images from a file")
+    .about(
+        "`path` names an archive as `docker save` writes it, in one of the folders of `EXPORT_DIRS`. The answer comes \
+         when the images are there, which may take minutes; `GET /admin/events` reports the progress meanwhile (`job`).",
+    )
+    .errors(&[
+        ErrorCode::NotFound,
+        ErrorCode::PathNotAllowed,
+        ErrorCode::RuntimeUnavailable,
+        ErrorCode::HostUnavailable,
+    ]);
+
+pub(crate) async fn load(
+    app: State<App>,
+    caller: Caller,
+    Body(Archive { path }): Body<Archive>,
+) -> Outcome<Json<Loaded>> {
     let (dirs, object) = (app.export_dirs.clone(), path.clone());
     let archive = app.disk.look(move || archive(&dirs, &path)).await??;
-    let loaded = load_and_tell(&app, archive, &object).await?;
+    let loaded = Loaded { loaded: load_and_tell(&app, archive, &object).await? };
     let mut tx = app.store.write().await?;
-    let entry = caller.did(Action::ImageLoad, &object).created(json!({ "loaded": loaded }));
+    let entry = caller.did(Action::ImageLoad, &object).created(record(&loaded));
     tx.audit(&entry, app.clock.now()).await?;
     tx.commit().await?;
-    Ok(Json(json!({ "loaded": loaded })))
+    Ok(Json(loaded))
 }
 
 async fn load_and_tell(app: &App, archive: PathBuf, path: &str) -> Result<Vec<String>, ApiError> {
     let total = tokio::fs::metadata(&archive).await.map_or(0, |it| it.len());
     let sent = Arc::new(AtomicU64::new(0));
-    let tell = |state: &str| {
-        let done = sent.load(Relaxed);
-        app.feed.job(json!({
-            "job": "image_load", "path": path, "state": state, "done_bytes": done, "total_bytes": total,
-        }));
+    let tell = |state: JobState| {
+        let (path, done_bytes) = (path.to_owned(), sent.load(Relaxed));
+        app.feed.job(Job { job: IMAGE_LOAD, path, state, done_bytes, total_bytes: total });
     };
     let mut work = app.engines.load_images(archive, Arc::clone(&sent));
     let mut tick = tokio::time::interval(TELL_EVERY);
     let loaded = loop {
         tokio::select! {
             loaded = &mut work => break loaded,
-            _ = tick.tick() => tell("running"),
+            _ = tick.tick() => tell(JobState::Running),
         }
     };
-    tell(if loaded.is_ok() { "done" } else { "failed" });
+    tell(if loaded.is_ok() { JobState::Done } else { JobState::Failed });
     loaded
 }
 
 /// Every image that is looked for, with the ids of the models that start with it.
-fn used(app: &App, defaults: &[String], models: &[Model]) -> BTreeMap<String, Vec<i64>> {
-    let mut used: BTreeMap<String, Vec<i64>> = defaults.iter().map(|it| (it.clone(), Vec::new())).collect();
+fn used(app: &App, defaults: &[String], models: &[Model]) -> BTreeMap<String, Vec<ModelId>> {
+    let mut used: BTreeMap<String, Vec<ModelId>> =
+        defaults.iter().map(|it| (it.clone(), Vec::new())).collect();
     for model in models {
         let image = app.engines.image_of(model.engine, model.config.text("engine_image"));
-        used.entry(image).or_default().push(model.id.0);
+        used.entry(image).or_default().push(model.id);
     }
     used
 }
 
-fn view(reference: &str, image: Option<&Option<Image>>) -> Value {
+fn view(reference: &str, image: Option<&Option<Image>>) -> ImageView {
     let image = image.and_then(Option::as_ref);
-    json!({
-        "image": reference,
-        "cached": image.is_some(),
-        "size_mb": image.map(|it| (it.size_bytes as f64 / f64::from(1 << 20) * 10.0).round() / 10.0),
-        "created": image.and_then(|it| it.created.as_deref()),
-    })
+    ImageView {
+        image: reference.to_owned(),
+        cached: image.is_some(),
+        size_mb: image.map(|it| (it.size_bytes as f64 / f64::from(1 << 20) * 10.0).round() / 10.0),
+        created: image.and_then(|it| it.created.clone()),
+    }
 }
 
 fn advice(image: &str, offline: bool, dirs: &[PathBuf]) -> String {

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use gantry_domain::{
     Timestamp, UserId,
-    schema::{Components, Members, text as any_text},
+    schema::{self, Components, Members},
 };
 use gantry_store::{StoreResult, UsageFilter, UsageRef};
 use tracing::{error, warn};
@@ -49,7 +49,7 @@ impl IntoResponse for Csv {
 
 impl Output for Csv {
     fn describe(doc: &mut Doc) {
-        doc.answered_with("text/csv", "A header, and one line for each row.", any_text());
+        doc.answered_with("text/csv", "A header, and one line for each row.", schema::text());
     }
 }
 

@@ -212,6 +212,7 @@ shapes! {
     // Counts; a number that may be negative declares its schema.
     count() => u16, u32, u64, usize, i64;
     number() => f64;
+    json!({ "type": "array", "items": number(), "minItems": 3, "maxItems": 3 }) => [f64; 3];
     anything() => Value;
     map(anything()) => Map<String, Value>;
     time() => Rfc3339;
@@ -237,7 +238,8 @@ impl<T: Shape> Shape for Vec<T> {
     }
 }
 
-impl<T: Shape> Shape for BTreeMap<String, T> {
+/// JSON writes numbers as texts where they are keys.
+impl<K, T: Shape> Shape for BTreeMap<K, T> {
     fn schema(all: &mut Components) -> Value {
         map(T::schema(all))
     }
@@ -259,15 +261,16 @@ macro_rules! shapes_of_words {
 }
 
 shapes_of_words! {
-    crate::Role: "Role",
-    crate::chat::ChatRole,
-    crate::key::KeyStatus,
-    crate::limit::LimitMode: "LimitMode",
     crate::audit::Action,
     crate::audit::ActorType,
     crate::audit::ObjectType,
+    crate::chat::ChatRole,
+    crate::key::KeyStatus,
+    crate::limit::LimitMode: "LimitMode",
+    crate::machine::GpuVendor,
     crate::model::EngineKind: "Engine",
     crate::model::State: "ModelState",
     crate::model::Task: "Task",
+    crate::Role: "Role",
     crate::usage::Outcome,
 }
