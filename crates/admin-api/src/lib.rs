@@ -13,6 +13,7 @@ mod chat;
 mod disk;
 pub mod doc;
 mod duplicate;
+mod engines;
 mod error;
 pub mod events;
 pub mod feed;

@@ -21,4 +21,3 @@ pub(crate) mod usage;
 pub(crate) use crate::operation::{Doc, JSON, Param, Reply};
 pub use document::document;
 pub(crate) use gantry_domain::schema;
-pub(crate) use schema::field as field_schema;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast::Receiver;
 use tracing::info;
 
-use super::{audit_view, view, without_values};
+use super::view::{ModelView, record, without_values};
 use crate::{
     App,
     app::Parts,
@@ -92,14 +92,14 @@ pub(crate) async fn stop(app: State<App>, caller: Caller, Id(id): Id) -> Outcome
     if model.state().0 == ModelState::Stopped {
         tx.audit(&caller.did(Action::ModelStop, id), app.clock.now()).await?;
         tx.commit().await?;
-        return Ok(Json(view(&app, &model)).into_response());
+        return Ok(Json(ModelView::new(&app, &model)).into_response());
     }
     let wanted = (Wanted::Stopped, None);
     let model = command(&mut tx, &caller, &model, wanted, Action::ModelStop, app.clock.now()).await?;
     tx.commit().await?;
     let _ = app.wake.try_send(model.id);
     app.refresh.publish().await;
-    Ok(Accepted(view(&app, &model)).into_response())
+    Ok(Accepted(ModelView::new(&app, &model)).into_response())
 }
 
 /// Delete a model
@@ -113,7 +113,7 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outco
     // A model that is being deleted is gone for everybody.
     let model = tx.model(ModelId(id)).await?.ok_or_else(|| Parts::not_found("model", id))?;
     tx.mark_deleting(model.id, app.clock.now()).await?;
-    let entry = caller.did(Action::ModelDelete, id).deleted(audit_view(&app, &model));
+    let entry = caller.did(Action::ModelDelete, id).deleted(record(&model));
     tx.audit(&without_values(entry), app.clock.now()).await?;
     tx.commit().await?;
     info!(model = id, by = %caller.user.username, "model deleted");
@@ -174,7 +174,7 @@ async fn run(
     id: i64,
     what: Action,
     how: impl FnOnce(&Model, Timestamp) -> Outcome<Option<Apply>>,
-) -> Outcome<Accepted<Value>> {
+) -> Outcome<Accepted<ModelView>> {
     // Subscribed before the command is recorded, so that its verdict can't be missed.
     let phases = app.phases.subscribe();
     let mut tx = app.store.write().await?;
@@ -194,7 +194,7 @@ async fn run(
         Ok(Some(Phase::Failed { failure: ref failure @ Failure::FileMissing { ref field, .. }, .. })) => {
             Err(ApiError::new(ErrorCode::ModelFileMissing, failure.to_string()).with_param(field).into())
         }
-        _ => Ok(Accepted(view(app, &super::find(app, id).await?))),
+        _ => Ok(Accepted(ModelView::new(app, &super::find(app, id).await?))),
     }
 }
 

@@ -8,7 +8,7 @@ use axum::{
     http::{Uri, request::Parts},
 };
 use gantry_domain::{
-    ErrorCode,
+    ErrorCode, Timestamp,
     schema::{self, Components},
 };
 use gantry_store::{Order, Sort};
@@ -283,6 +283,35 @@ impl QueryValue for Search {
 
     fn schema(_: &mut Components) -> Value {
         schema::text_of(0, MAX_SEARCH)
+    }
+}
+
+/// Any text.
+impl QueryValue for String {
+    fn allowed() -> Cow<'static, str> {
+        "a text".into()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Some(text.to_owned())
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        schema::text()
+    }
+}
+
+impl QueryValue for Timestamp {
+    fn allowed() -> Cow<'static, str> {
+        "an RFC 3339 time".into()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::parse_rfc3339(text)
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        schema::time()
     }
 }
 
