@@ -24,6 +24,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         ]
     };
     vec![
+        ("EngineWord", one_of(&["vllm", "llamacpp", "primary", "secondary"])),
         ("Chat", object(chat().into_iter().chain([("messages", list(named("ChatMessage")))]))),
         (
             "ChatSummary",

@@ -12,7 +12,6 @@ use serde_json::{Map, Value, json};
 use super::{
     Doc, JSON, Param, Reply, account, audit, chat, host,
     inference::{self, Caller},
-    models,
     schema::{self, id, list, nullable, object_but, one_of, text},
     tokens, usage,
 };
@@ -416,7 +415,7 @@ fn schemas() -> Components {
     );
     let common = [("ErrorCode", one_of(&codes)), ("Error", whole)];
     let all = [account::schemas(), usage::schemas()];
-    let more = [chat::schemas(), models::schemas(), host::schemas(), audit::schemas(), tokens::schemas()];
+    let more = [chat::schemas(), host::schemas(), audit::schemas(), tokens::schemas()];
     common.into_iter().chain(all.into_iter().flatten()).chain(more.into_iter().flatten()).collect()
 }
 

@@ -12,7 +12,6 @@ pub(crate) mod chat;
 mod document;
 pub(crate) mod host;
 mod inference;
-pub(crate) mod models;
 pub(crate) mod pages;
 pub(crate) mod system;
 pub(crate) mod tokens;

@@ -9,6 +9,7 @@ mod files;
 mod fill;
 pub(crate) mod folders;
 mod follow;
+mod form;
 pub(crate) mod hub_config;
 pub(crate) mod metrics;
 pub(crate) mod registry;
@@ -26,14 +27,14 @@ use serde_json::{Map, Value};
 
 pub(crate) use self::view::needs_apply;
 use self::{
-    fill::Wish,
+    form::{ChangedModel, NewModel},
     view::{HIDDEN, ModelView, record, without_values},
 };
 use crate::{
     App,
     app::Parts,
     error::{Outcome, Problem},
-    operation::{Created, Id, Listed, Object, Operation, Page, Query, Switch, query},
+    operation::{Body, Created, Id, Listed, Operation, Page, Query, Switch, query},
     policy::Caller,
 };
 
@@ -65,16 +66,26 @@ pub(crate) async fn show(app: State<App>, caller: Caller, Id(id): Id) -> Outcome
     Ok(Json(ModelView::for_caller(&app, &caller, &find(&app, id).await?)))
 }
 
-/// Create a model
-///
-/// Nothing is started. Fields that give power over the host need an owner: from others they are 403 `forbidden`. What
-/// is left open is filled in from the files ([`fill`]).
-pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<Created<ModelView>> {
-    let (draft, wish, body) = draft_of_new(&app, &caller, body).await?;
+pub(crate) const CREATE: Operation = Operation::new("createModel", "Create a model")
+    .about(
+        "Nothing is started. The model needs a `local_path`, or a `repo_id` in online mode. `engine_type`, `task`, `pooling` \
+         and `served_name` that are left out are filled in from the files. A file that is named and not there is 422, \
+         unless `force` is true. Some settings can be set by owners only, since they give power over the host: they are \
+         403 `forbidden` from others, and docs/model-fields.md marks them.",
+    )
+    .errors(&[ErrorCode::PathNotAllowed, ErrorCode::ServedNameConflict, ErrorCode::HostUnavailable]);
+
+pub(crate) async fn create(
+    app: State<App>,
+    caller: Caller,
+    Body(form): Body<NewModel>,
+) -> Outcome<Created<ModelView>> {
+    let wish = form.wish;
+    let (draft, body) = draft_of_new(&app, &caller, form).await?;
     check(&app, &draft, &body).await?;
     let model = Model::new(ModelId(0), draft.clone(), app.clock.now());
     // A simulator loads nothing.
-    if !wish.force && !app.engines.is_simulated(&model) {
+    if !wish.force() && !app.engines.is_simulated(&model) {
         fill::files_are_there(&app, named_files(&draft, &body, None)).await?;
     }
     let mut tx = app.store.write().await?;
@@ -90,20 +101,19 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     Ok(Created(ModelView::for_caller(&app, &caller, &model)))
 }
 
-/// Returns the draft of a create request, its wishes, and its body with what was filled in.
+/// Returns the draft of a create request, and its body with what was filled in.
 async fn draft_of_new(
     app: &App,
     caller: &Caller,
-    Object(mut body): Object,
-) -> Outcome<(ModelDraft, Wish, Map<String, Value>)> {
-    let wish = Wish::take(&mut body)?;
+    NewModel { wish, mut body }: NewModel,
+) -> Outcome<(ModelDraft, Map<String, Value>)> {
     // A path that is not there is the first thing to say: most of what else is missing follows from it.
     let filled = fill::complete(app, &mut body, wish).await;
     match ModelDraft::create(&body, caller.role()) {
-        Ok(draft) => filled.map(|()| (draft, wish, body)),
+        Ok(draft) => filled.map(|()| (draft, body)),
         Err(problems) => {
             let said = |it: &FieldProblem| it.param == "engine_type" || it.param == "served_name";
-            if !wish.force
+            if !wish.force()
                 && problems.iter().all(said)
                 && let Some(path) = body.get(FILES).and_then(Value::as_str)
             {
@@ -125,17 +135,25 @@ fn named_files(
     (before.and_then(|it| it.config.text(FILES)) != Some(path)).then(|| (FILES, path.to_owned()))
 }
 
-/// Change a model
-///
-/// What runs goes on as it is until the model is applied; its served name can't be changed meanwhile.
+pub(crate) const CHANGE: Operation = Operation::new("changeModel", "Change a model")
+    .about(
+        "What runs goes on as it is until the model is applied; its served name can't be changed meanwhile. `null` unsets a \
+         setting.",
+    )
+    .errors(&[
+        ErrorCode::PathNotAllowed,
+        ErrorCode::ServedNameConflict,
+        ErrorCode::HostUnavailable,
+        ErrorCode::InvalidState,
+    ]);
+
 pub(crate) async fn change(
     app: State<App>,
     caller: Caller,
     Id(id): Id,
-    Object(mut body): Object,
+    Body(ChangedModel { wish, body }): Body<ChangedModel>,
 ) -> Outcome<Json<ModelView>> {
     guesses_no_value(&caller, &body)?;
-    let wish = Wish::take(&mut body)?;
     let draft = |model: &Model| {
         let mut body = unhidden(&body, model);
         let task = body.get("task").and_then(Value::as_str).and_then(Task::parse).unwrap_or(model.task);
@@ -146,7 +164,7 @@ pub(crate) async fn change(
     let before = find(&app, id).await?;
     let checked = draft(&before)?;
     check(&app, &checked, &body).await?;
-    if !wish.force && !app.engines.is_simulated(&before) {
+    if !wish.force() && !app.engines.is_simulated(&before) {
         fill::files_are_there(&app, named_files(&checked, &body, Some(&before))).await?;
     }
     let mut tx = app.store.write().await?;
