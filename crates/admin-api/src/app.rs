@@ -20,6 +20,7 @@ use gantry_domain::{
     model::{EngineKind, Model, Phase},
     models_dir::ModelsDirRules,
     net::IpList,
+    schema::{anything, time, words},
     view,
     web::Web,
 };
@@ -362,17 +363,23 @@ pub enum TestType {
     Rerank,
 }
 
-/// Answer of `POST /admin/models/{id}/test`.
-#[derive(Debug, Clone, Serialize)]
-pub struct TestReport {
-    pub success: bool,
-    pub test_type: TestType,
-    pub request: serde_json::Value,
-    pub response: Option<serde_json::Value>,
-    pub error: Option<String>,
-    pub latency_ms: u64,
-    /// RFC 3339.
-    pub timestamp: String,
+impl TestType {
+    const ALL: [Self; 4] = [Self::Chat, Self::Completion, Self::Embedding, Self::Rerank];
+}
+
+view! {
+    /// Answer of `POST /admin/models/{id}/test`.
+    #[derive(Debug, Clone)]
+    pub struct TestReport {
+        pub success: bool,
+        pub test_type: TestType as words(&TestType::ALL),
+        pub request: serde_json::Value,
+        pub response: Option<serde_json::Value> as anything(),
+        pub error: Option<String>,
+        pub latency_ms: u64,
+        /// RFC 3339.
+        pub timestamp: String as time(),
+    }
 }
 
 impl Parts {

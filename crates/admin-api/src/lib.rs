@@ -16,6 +16,7 @@ mod chat;
 mod disk;
 pub mod doc;
 mod duplicate;
+mod engines;
 mod error;
 pub mod events;
 pub mod feed;

@@ -7,31 +7,36 @@
 
 use serde::Serialize;
 
-use crate::model::EngineKind;
+use crate::{
+    model::EngineKind,
+    schema::{nullable, share, words},
+};
 
 /// Most bounds of one histogram; the engines' histograms have some 25.
 const MAX_BOUNDS: usize = 256;
 
-/// Measurements of one engine. `None` means that nobody measured it. The engine's counters and percentiles cover its
-/// whole life.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct EngineMetrics {
-    pub requests_running: Option<u64>,
-    pub requests_waiting: Option<u64>,
-    /// Share of the KV cache that is in use, 0 to 1.
-    pub kv_cache_usage: Option<f64>,
-    /// Prompt tokens as the engine counts them: vLLM includes those that the cache held, llama.cpp does not.
-    pub prompt_tokens_total: Option<u64>,
-    pub generation_tokens_total: Option<u64>,
-    pub ttft_p50_ms: Option<f64>,
-    pub ttft_p95_ms: Option<f64>,
-    /// Time from the arrival of a request to its last token.
-    pub latency_p50_ms: Option<f64>,
-    pub latency_p95_ms: Option<f64>,
-    /// Who measured the percentiles.
-    pub latency_source: Option<LatencySource>,
-    /// Share of the prompt tokens that the cache held, 0 to 1.
-    pub prefix_cache_hit_rate: Option<f64>,
+crate::view! {
+    /// Measurements of one engine. `None` means that nobody measured it. The engine's counters and percentiles cover its
+    /// whole life.
+    #[derive(Debug, Clone, Default, PartialEq)]
+    pub struct EngineMetrics {
+        pub requests_running: Option<u64>,
+        pub requests_waiting: Option<u64>,
+        /// Share of the KV cache that is in use, 0 to 1.
+        pub kv_cache_usage: Option<f64> as nullable(share()),
+        /// Prompt tokens as the engine counts them: vLLM includes those that the cache held, llama.cpp does not.
+        pub prompt_tokens_total: Option<u64>,
+        pub generation_tokens_total: Option<u64>,
+        pub ttft_p50_ms: Option<f64>,
+        pub ttft_p95_ms: Option<f64>,
+        /// Time from the arrival of a request to its last token.
+        pub latency_p50_ms: Option<f64>,
+        pub latency_p95_ms: Option<f64>,
+        /// Who measured the percentiles.
+        pub latency_source: Option<LatencySource> as nullable(words(&LatencySource::ALL)),
+        /// Share of the prompt tokens that the cache held, 0 to 1.
+        pub prefix_cache_hit_rate: Option<f64> as nullable(share()),
+    }
 }
 
 /// Who measured the latencies.
@@ -42,6 +47,10 @@ pub enum LatencySource {
     Engine,
     /// This gateway, since it started, from the requests that it forwarded.
     Gateway,
+}
+
+impl LatencySource {
+    pub const ALL: [Self; 2] = [Self::Engine, Self::Gateway];
 }
 
 /// Cumulative counts by upper bound in seconds; `None` is the last bound.

@@ -1,6 +1,6 @@
 //! Reads what a hub says about a repository that was not fetched: its `config.json` and the names of its files.
 
-use serde::Serialize;
+use gantry_domain::view;
 use serde_json::Value;
 
 use crate::{
@@ -22,22 +22,24 @@ pub struct HubConfig {
     pub summary: Summary,
 }
 
-/// The numbers that a form needs; `null` if the file does not state them.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Summary {
-    pub architecture: Option<String>,
-    pub model_type: Option<String>,
-    /// Context length in tokens.
-    pub context_length: Option<u64>,
-    pub num_layers: Option<u64>,
-    pub hidden_size: Option<u64>,
-    pub num_attention_heads: Option<u64>,
-    /// The largest number of all layers.
-    pub num_key_value_heads: Option<u64>,
-    pub vocab_size: Option<u64>,
-    /// Quantisation, as in `gptq 4-bit`.
-    pub quantization: Option<String>,
-    pub task: Option<TaskHint>,
+view! {
+    /// The numbers that a form needs; `null` if the file does not state them.
+    #[derive(Debug, Clone, Default, PartialEq)]
+    pub struct Summary: "HubSummary" {
+        pub architecture: Option<String>,
+        pub model_type: Option<String>,
+        /// Context length in tokens.
+        pub context_length: Option<u64>,
+        pub num_layers: Option<u64>,
+        pub hidden_size: Option<u64>,
+        pub num_attention_heads: Option<u64>,
+        /// The largest number of all layers.
+        pub num_key_value_heads: Option<u64>,
+        pub vocab_size: Option<u64>,
+        /// Quantisation, as in `gptq 4-bit`.
+        pub quantization: Option<String>,
+        pub task: Option<TaskHint>,
+    }
 }
 
 /// Reads a `config.json`.
@@ -65,13 +67,14 @@ pub fn read_config(bytes: &[u8]) -> Result<HubConfig, JsonError> {
     Ok(HubConfig { config, summary })
 }
 
-/// Names of the weight files of a repository.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct HubFiles {
-    pub gguf: Vec<String>,
-    pub safetensors: Vec<String>,
-    #[serde(skip)]
-    pytorch: bool,
+view! {
+    /// Names of the weight files of a repository.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct HubFiles {
+        pub gguf: Vec<String>,
+        pub safetensors: Vec<String>,
+        pytorch: bool => hidden,
+    }
 }
 
 impl HubFiles {

@@ -28,7 +28,9 @@ pub mod safetensors;
 
 pub use cache::Cache;
 pub use concern::{About, Concern, LLAMACPP_LISTED};
+use gantry_domain::schema::{self, Components, Shape};
 use serde::Serialize;
+use serde_json::Value;
 
 /// The task of a model, as far as its files show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -38,6 +40,16 @@ pub enum TaskHint {
     Embed,
     /// A cross-encoder that scores pairs, or another classifier.
     Rerank,
+}
+
+impl TaskHint {
+    const ALL: [Self; 3] = [Self::Generate, Self::Embed, Self::Rerank];
+}
+
+impl Shape for TaskHint {
+    fn schema(_: &mut Components) -> Value {
+        schema::words(&Self::ALL)
+    }
 }
 
 /// First line of the three-line text that git-lfs leaves in place of a file that it has not fetched (git-lfs

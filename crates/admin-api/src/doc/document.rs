@@ -12,7 +12,6 @@ use serde_json::{Map, Value, json};
 use super::{
     Doc, JSON, Param, Reply,
     inference::{self, Caller},
-    models,
     schema::{self, id, list, nullable, object_but, one_of, text},
 };
 use crate::{
@@ -413,8 +412,7 @@ fn schemas() -> Components {
         ],
     );
     let common = [("ErrorCode", one_of(&codes)), ("Error", whole)];
-    let all = [models::schemas()];
-    common.into_iter().chain(all.into_iter().flatten()).collect()
+    common.into_iter().collect()
 }
 
 #[cfg(test)]

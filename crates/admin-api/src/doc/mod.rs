@@ -8,10 +8,8 @@
 
 mod document;
 mod inference;
-pub(crate) mod models;
 pub(crate) mod system;
 
 pub(crate) use crate::operation::{Doc, JSON, Param, Reply};
 pub use document::document;
 pub(crate) use gantry_domain::schema;
-pub(crate) use schema::field as field_schema;

@@ -1,38 +1,84 @@
 //! `GET` and `PUT /admin/models/base-dir`: where model files lie. What is chosen here is stored and wins over
 //! `MODELS_DIR`; it counts for the next start, preview and inspection. Containers that run keep their mount.
 
-use std::path::{Path, PathBuf};
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
 
 use axum::{Json, extract::State};
-use gantry_domain::{ApiError, ErrorCode, audit::Action};
+use gantry_domain::{
+    ApiError, ErrorCode, Timestamp,
+    audit::Action,
+    schema::{Components, formatted, one_of},
+    view,
+};
 use serde_json::{Value, json};
 
 use super::files;
 use crate::{
     App,
     error::{Outcome, Problem},
-    operation::{Fields, Object, Params},
+    operation::{Body, Field, Operation, form},
     policy::Caller,
 };
 
-/// The models base directory
-///
-/// `source` is `database` when an owner chose it, which wins over the setting `MODELS_DIR` (`settings_base_dir`).
-pub(crate) async fn show(app: State<App>, params: Params) -> Outcome<Json<Value>> {
-    params.finish()?;
+view! {
+    #[derive(Debug)]
+    pub(crate) struct BaseDir: "BaseDir" {
+        base_dir: String,
+        free_bytes: Option<u64>,
+        total_bytes: Option<u64>,
+        source: &'static str as one_of(&["database", "settings"]),
+        /// The directory of the setting `MODELS_DIR`.
+        settings_base_dir: String,
+    }
+}
+
+pub(crate) const SHOW: Operation = Operation::new("getModelsBaseDir", "The models base directory").about(
+    "`source` is `database` when an owner chose it, which wins over the setting `MODELS_DIR` (`settings_base_dir`).",
+);
+
+pub(crate) async fn show(app: State<App>) -> Outcome<Json<BaseDir>> {
     view(&app).await
 }
 
-/// Choose the models base directory
-///
-/// An absolute path of a directory that exists. Choosing that of `MODELS_DIR` takes the choice back.
-pub(crate) async fn change(app: State<App>, caller: Caller, body: Object) -> Outcome<Json<Value>> {
-    let mut fields = Fields::new(body);
-    let wanted = fields.required("base_dir", "the absolute path of a directory", |it| {
-        it.as_str().filter(|it| !it.is_empty() && it.len() <= 4096).map(PathBuf::from)
-    });
-    fields.finish()?;
-    let wanted = wanted.unwrap_or_default();
+form! {
+    pub(crate) struct Choice {
+        base_dir: required AbsolutePath,
+    }
+}
+
+/// A path from the root of the file system. Whether a text is one is checked with the directory itself.
+pub(crate) struct AbsolutePath;
+
+impl Field for AbsolutePath {
+    type Value = PathBuf;
+
+    fn allowed() -> Cow<'static, str> {
+        "the absolute path of a directory".into()
+    }
+
+    fn read(value: &Value, _: Timestamp) -> Option<PathBuf> {
+        value.as_str().filter(|it| !it.is_empty() && it.len() <= 4096).map(PathBuf::from)
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        formatted("absolute-path")
+    }
+}
+
+pub(crate) const CHANGE: Operation = Operation::new("changeModelsBaseDir", "Choose the models base directory")
+    .about(
+        "`base_dir` is the absolute path of a directory that exists. Choosing that of `MODELS_DIR` takes the choice back.",
+    )
+    .errors(&[ErrorCode::PathNotAllowed, ErrorCode::HostUnavailable]);
+
+pub(crate) async fn change(
+    app: State<App>,
+    caller: Caller,
+    Body(Choice { base_dir: wanted }): Body<Choice>,
+) -> Outcome<Json<BaseDir>> {
     let dir = app.disk.look(move || directory(&wanted)).await??;
     app.models_dir_rules.check(&dir).map_err(|why| {
         let message = format!("`base_dir` can't be {}: {why}", dir.display());
@@ -70,15 +116,17 @@ fn directory(wanted: &Path) -> Outcome<PathBuf> {
     Ok(dir)
 }
 
-async fn view(app: &App) -> Outcome<Json<Value>> {
+async fn view(app: &App) -> Outcome<Json<BaseDir>> {
     let dir = app.models_dir.get();
     let configured = &app.models_dir_rules.configured;
     let (shown, chosen) = (dir.display().to_string(), *dir != **configured);
     let space = app.disk.look(move || files::space(&dir)).await;
-    let (free, total) = space.ok().flatten().unzip();
-    Ok(Json(json!({
-        "base_dir": shown, "free_bytes": free, "total_bytes": total,
-        "source": if chosen { "database" } else { "settings" },
-        "settings_base_dir": configured.display().to_string(),
-    })))
+    let (free_bytes, total_bytes) = space.ok().flatten().unzip();
+    Ok(Json(BaseDir {
+        base_dir: shown,
+        free_bytes,
+        total_bytes,
+        source: if chosen { "database" } else { "settings" },
+        settings_base_dir: configured.display().to_string(),
+    }))
 }

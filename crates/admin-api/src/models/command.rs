@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use axum::{Json, extract::State, response::IntoResponse};
+use axum::{Json, extract::State};
 use gantry_domain::{
     ApiError, ErrorCode, ModelId, Timestamp,
     audit::Action,
@@ -12,16 +12,16 @@ use gantry_domain::{
     },
 };
 use gantry_store::Tx;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::broadcast::Receiver;
 use tracing::info;
 
-use super::{audit_view, view, without_values};
+use super::view::{ModelView, record, without_values};
 use crate::{
     App,
     app::Parts,
     error::{Outcome, Problem},
-    operation::{Accepted, Id, Params, deleted},
+    operation::{Accepted, Deleted, Either, Id, Operation, Query, Switch, query},
     policy::Caller,
 };
 
@@ -31,19 +31,27 @@ const VERDICT: Duration = Duration::from_secs(2);
 const GONE: Duration = Duration::from_secs(15);
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Start a model
-///
-/// Records that it should run and returns; `state` then goes through `starting` and `loading` to `running` or `failed`.
-/// An image that can't be had, or a file that is not there, is refused at once, and so is a model whose files are for
-/// another task, unless `force` is true. A model that is being stopped is started when that is done.
+query! {
+    pub(crate) struct StartQuery {
+        /// Starts it although its files are for another task.
+        force: Switch<false>,
+    }
+}
+
+pub(crate) const START: Operation = Operation::new("startModel", "Start a model")
+    .about(
+        "The gateway records that the model should run, and answers; `state` then goes through `starting` and `loading` to \
+         `running` or `failed`. An image that can't be had, or a file that is not there, is refused at once, and so is a \
+         model whose files are for another task. A model that is being stopped is started when that is done.",
+    )
+    .errors(&[ErrorCode::InvalidState, ErrorCode::ImageNotAvailable, ErrorCode::ModelFileMissing]);
+
 pub(crate) async fn start(
     app: State<App>,
     caller: Caller,
     Id(id): Id,
-    mut params: Params,
-) -> Outcome<impl IntoResponse> {
-    let force = params.flag("force")?;
-    params.finish()?;
+    Query(StartQuery { force: Switch(force) }): Query<StartQuery>,
+) -> Outcome<Accepted<ModelView>> {
     refuse_wrong_task(&app, id, force).await?;
     let refuse_active = |model: &Model, _| {
         let state = model.state().0;
@@ -58,19 +66,28 @@ pub(crate) async fn start(
     run(&app, &caller, id, Action::ModelStart, refuse_active).await
 }
 
-/// Apply a model's settings
-///
-/// Stops it, if it is active, and starts it with the settings as they are now. Requests that come meanwhile wait for
-/// the new engine, those in flight may end first. With `rollback=true` the last settings that got ready are put back
-/// and started if these do not.
+query! {
+    pub(crate) struct ApplyQuery {
+        /// If these settings do not get ready, the last ones that did are put back and started.
+        rollback: Switch<false>,
+        /// Starts it although its files are for another task.
+        force: Switch<false>,
+    }
+}
+
+pub(crate) const APPLY: Operation = Operation::new("applyModel", "Apply a model's settings")
+    .about(
+        "The model is stopped, if it is active, and started with the settings as they are now. Requests that come meanwhile \
+         wait for the new engine; those in flight may end first.",
+    )
+    .errors(&[ErrorCode::InvalidState, ErrorCode::ImageNotAvailable, ErrorCode::ModelFileMissing]);
+
 pub(crate) async fn apply(
     app: State<App>,
     caller: Caller,
     Id(id): Id,
-    mut params: Params,
-) -> Outcome<impl IntoResponse> {
-    let (rollback, force) = (params.flag("rollback")?, params.flag("force")?);
-    params.finish()?;
+    Query(ApplyQuery { rollback: Switch(rollback), force: Switch(force) }): Query<ApplyQuery>,
+) -> Outcome<Accepted<ModelView>> {
     refuse_wrong_task(&app, id, force).await?;
     let how = |model: &Model, now| {
         refuse_archived(model)?;
@@ -82,38 +99,45 @@ pub(crate) async fn apply(
     run(&app, &caller, id, Action::ModelApply, how).await
 }
 
-/// Stop a model
-///
-/// The engine gets time to finish; then its container is removed. Stopping a stopped model changes nothing.
-pub(crate) async fn stop(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<axum::response::Response> {
+pub(crate) const STOP: Operation = Operation::new("stopModel", "Stop a model").about(
+    "The engine gets time to finish; then its container is removed. Stopping a stopped model changes nothing: the answer is \
+     200 then, and 202 otherwise.",
+);
+
+pub(crate) async fn stop(
+    app: State<App>,
+    caller: Caller,
+    Id(id): Id,
+) -> Outcome<Either<Json<ModelView>, Accepted<ModelView>>> {
     let mut tx = app.store.write().await?;
     tx.lock_model(ModelId(id)).await?;
     let model = tx.model(ModelId(id)).await?.ok_or_else(|| Parts::not_found("model", id))?;
     if model.state().0 == ModelState::Stopped {
         tx.audit(&caller.did(Action::ModelStop, id), app.clock.now()).await?;
         tx.commit().await?;
-        return Ok(Json(view(&app, &model)).into_response());
+        return Ok(Either::First(Json(ModelView::new(&app, &model))));
     }
     let wanted = (Wanted::Stopped, None);
     let model = command(&mut tx, &caller, &model, wanted, Action::ModelStop, app.clock.now()).await?;
     tx.commit().await?;
     let _ = app.wake.try_send(model.id);
     app.refresh.publish().await;
-    Ok(Accepted(view(&app, &model)).into_response())
+    Ok(Either::Second(Accepted(ModelView::new(&app, &model))))
 }
 
-/// Delete a model
-///
-/// Nobody sees it any more at once; the answer waits for its engine to end, for 15 s at most. Only the record is
-/// deleted: files stay.
-pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<Value>> {
+pub(crate) const DELETE: Operation = Operation::new("deleteModel", "Delete a model").about(
+    "Nobody sees the model any more at once; the answer waits for its engine to end, for 15 s at most. Only the record is \
+     deleted: files stay.",
+);
+
+pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Deleted<ModelId>> {
     let mut tx = app.store.write().await?;
     // If two deletions come at once, the second one gets the same answer as a later one would.
     tx.lock_model(ModelId(id)).await?;
     // A model that is being deleted is gone for everybody.
     let model = tx.model(ModelId(id)).await?.ok_or_else(|| Parts::not_found("model", id))?;
     tx.mark_deleting(model.id, app.clock.now()).await?;
-    let entry = caller.did(Action::ModelDelete, id).deleted(audit_view(&app, &model));
+    let entry = caller.did(Action::ModelDelete, id).deleted(record(&model));
     tx.audit(&without_values(entry), app.clock.now()).await?;
     tx.commit().await?;
     info!(model = id, by = %caller.user.username, "model deleted");
@@ -122,7 +146,7 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outco
     // Waits a little, so that the memory is free when the caller starts another model. The stop goes on after the
     // time-out.
     let _ = tokio::time::timeout(GONE, gone(&app, model.id)).await;
-    Ok(deleted(id))
+    Ok(Deleted(model.id))
 }
 
 /// Returns when the record is gone, which happens once there is no container. Asks the database, because the gateway
@@ -174,7 +198,7 @@ async fn run(
     id: i64,
     what: Action,
     how: impl FnOnce(&Model, Timestamp) -> Outcome<Option<Apply>>,
-) -> Outcome<Accepted<Value>> {
+) -> Outcome<Accepted<ModelView>> {
     // Subscribed before the command is recorded, so that its verdict can't be missed.
     let phases = app.phases.subscribe();
     let mut tx = app.store.write().await?;
@@ -194,7 +218,7 @@ async fn run(
         Ok(Some(Phase::Failed { failure: ref failure @ Failure::FileMissing { ref field, .. }, .. })) => {
             Err(ApiError::new(ErrorCode::ModelFileMissing, failure.to_string()).with_param(field).into())
         }
-        _ => Ok(Accepted(view(app, &super::find(app, id).await?))),
+        _ => Ok(Accepted(ModelView::new(app, &super::find(app, id).await?))),
     }
 }
 

@@ -18,9 +18,9 @@ use gantry_domain::{
     model::{EngineKind, Model, ModelConfig, Phase},
 };
 use gantry_inspect::folder::{Base, Measured, Precision, cached_gguf, cached_snapshot, measure, weight_of};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::dry_run::{Severity, Warning};
+use super::dry_run::{MemoryEstimate, Severity, Warning};
 use crate::{
     App,
     app::{MachineView, Preview},
@@ -29,10 +29,10 @@ use crate::{
 
 /// The parts of the estimate that go into the dry run's answer.
 pub(super) struct Report {
-    /// `vram_estimate`; `null` when unknown.
-    pub(super) estimate: Value,
+    /// `vram_estimate`; `None` when unknown.
+    pub(super) estimate: Option<MemoryEstimate>,
     /// `vram_estimate_gb`: what is needed where the model computes, on its GPUs or in RAM.
-    pub(super) gb: Value,
+    pub(super) gb: Option<f64>,
     pub(super) warnings: Vec<Warning>,
 }
 
@@ -65,7 +65,7 @@ pub(super) async fn report(app: &App, model: &Model, preview: &Preview) -> Outco
     warnings.extend(estimate.layers_on_gpus.map(|it| partly_in_ram(it, &subject.facts)));
     let on_gpus = estimate.total.saturating_sub(estimate.host_ram);
     let gb = gib(if subject.indexes.is_empty() { estimate.total } else { on_gpus });
-    Ok(Report { estimate: subject.view(model, &estimate), gb, warnings })
+    Ok(Report { estimate: Some(subject.view(model, &estimate)), gb: Some(gb), warnings })
 }
 
 /// Runs `work` off the async runtime, because an estimate tries many lengths.
@@ -221,32 +221,33 @@ impl Subject {
         parts.join("; ")
     }
 
-    /// Returns `vram_estimate`. Sizes are GiB.
-    fn view(&self, model: &Model, estimate: &Estimate) -> Value {
-        let overhead = estimate.compute.saturating_add(estimate.overhead);
-        let by_type: Map<String, Value> =
-            self.by_type.iter().map(|(name, bytes)| (name.clone(), gib(*bytes))).collect();
-        let mut notes: Vec<&str> = estimate.notes.iter().map(String::as_str).collect();
+    /// Returns `vram_estimate`.
+    fn view(&self, model: &Model, estimate: &Estimate) -> MemoryEstimate {
+        let mut notes = estimate.notes.clone();
         if matches!(model.phase, Phase::Running { .. } | Phase::Loading { .. }) {
-            notes.push("the model runs now: what it holds counts as used");
+            notes.push("the model runs now: what it holds counts as used".to_owned());
         }
-        json!({
-            "weights_gb": gib(estimate.weights),
-            "kv_cache_gb": gib(estimate.kv_cache),
-            "overhead_gb": gib(overhead),
-            "total_gb": gib(estimate.total),
-            "per_gpu_gb": estimate.per_gpu.iter().map(|it| gib(it.total())).collect::<Vec<_>>(),
-            "fits": estimate.fits,
-            "available_gb": estimate.available.map(gib),
-            "gpu_indexes": self.indexes,
-            "compute_gb": gib(estimate.compute),
-            "weights_by_type_gb": by_type,
-            "host_ram_gb": gib(estimate.host_ram),
-            "host_ram_available_gb": self.host_ram_free.map(gib),
-            "max_context_that_fits": estimate.max_context_that_fits,
-            "layers_on_gpus": estimate.layers_on_gpus,
-            "notes": notes,
-        })
+        MemoryEstimate {
+            weights_gb: gib(estimate.weights),
+            kv_cache_gb: gib(estimate.kv_cache),
+            overhead_gb: gib(estimate.compute.saturating_add(estimate.overhead)),
+            total_gb: gib(estimate.total),
+            per_gpu_gb: estimate.per_gpu.iter().map(|it| gib(it.total())).collect(),
+            fits: estimate.fits,
+            available_gb: estimate.available.map(gib),
+            gpu_indexes: self.indexes.clone(),
+            compute_gb: gib(estimate.compute),
+            weights_by_type_gb: self
+                .by_type
+                .iter()
+                .map(|(name, bytes)| (name.clone(), gib(*bytes)))
+                .collect(),
+            host_ram_gb: gib(estimate.host_ram),
+            host_ram_available_gb: self.host_ram_free.map(gib),
+            max_context_that_fits: estimate.max_context_that_fits,
+            layers_on_gpus: estimate.layers_on_gpus,
+            notes,
+        }
     }
 }
 
@@ -342,7 +343,7 @@ fn not_known(model: &Model, unknown: &Unknown) -> Report {
         field: Some(source_field(model)),
         set: None,
     };
-    Report { estimate: Value::Null, gb: Value::Null, warnings: vec![warning] }
+    Report { estimate: None, gb: None, warnings: vec![warning] }
 }
 
 fn in_ram(model: &Model, estimate: &Estimate) -> Warning {
@@ -429,7 +430,7 @@ fn size(bytes: u64) -> String {
 }
 
 /// Converts bytes to GiB, to the KiB.
-fn gib(bytes: u64) -> Value {
+fn gib(bytes: u64) -> f64 {
     let gib = bytes as f64 / (1_u64 << 30) as f64;
-    ((gib * 1e6).round() / 1e6).into()
+    (gib * 1e6).round() / 1e6
 }

@@ -3,9 +3,9 @@
 
 use gantry_domain::{
     model::{
-        EngineKind, ModelConfig, Task,
+        EngineKind, Task,
         check::{is_repo_id, relative_path},
-        is_reserved, tuned,
+        is_reserved,
     },
     name,
 };
@@ -16,54 +16,11 @@ use gantry_inspect::{
 };
 use serde_json::{Map, Value};
 
+use super::form::Wish;
 use crate::{
     App,
     error::{Outcome, Problem},
 };
-
-/// Options of a body that are not fields of a record.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Wish {
-    /// Whether a request is accepted though its files are not there yet.
-    pub(super) force: bool,
-    tuned: bool,
-}
-
-impl Wish {
-    /// Takes `force` and `profile` out of the body.
-    pub(super) fn take(body: &mut Map<String, Value>) -> Outcome<Self> {
-        let force = match body.shift_remove("force") {
-            None | Some(Value::Null) => false,
-            Some(Value::Bool(force)) => force,
-            Some(_) => return Err(Problem::invalid("force", "`force` must be true or false")),
-        };
-        let tuned = match body.shift_remove("profile") {
-            None | Some(Value::Null) => false,
-            Some(Value::String(name)) if name == tuned::PROFILE => true,
-            Some(_) => {
-                let message = format!("`profile` must be `{}`, or be left out", tuned::PROFILE);
-                return Err(Problem::invalid("profile", message));
-            }
-        };
-        Ok(Self { force, tuned })
-    }
-
-    /// Sets what the profile says for fields that neither the body nor `stored` sets.
-    pub(super) fn tune(
-        self,
-        engine: EngineKind,
-        task: Task,
-        body: &mut Map<String, Value>,
-        stored: Option<&ModelConfig>,
-        trained_for: Option<u64>,
-    ) {
-        if self.tuned {
-            let mut set = stored.map(|it| it.values().clone()).unwrap_or_default();
-            set.extend(body.clone());
-            body.extend(tuned::values(engine, task, &set, trained_for));
-        }
-    }
-}
 
 /// Fills in what the body of a create request leaves open and its files show. What they don't show stays open, so that
 /// the reader of the body says what is missing.
@@ -115,7 +72,7 @@ async fn from_files(
     let found = match found {
         Ok(found) => found,
         // The file may come later: its name shows the engine.
-        Err(InspectError::NotFound { .. }) if wish.force && is_gguf(path) => {
+        Err(InspectError::NotFound { .. }) if wish.force() && is_gguf(path) => {
             body.entry("engine_type").or_insert_with(|| EngineKind::Llamacpp.as_str().into());
             return Ok(None);
         }

@@ -1,29 +1,45 @@
 //! `GET /admin/models/local-folders` and `inspect-folder`: what lies below the models base directory, and what it is.
 
-use axum::{Json, extract::State, response::IntoResponse};
+use axum::{Json, extract::State};
 use gantry_domain::{ApiError, ErrorCode};
-use gantry_inspect::folder::{self, InspectError, Inspection};
+use gantry_inspect::folder::{self, InspectError, Inspection, LocalFolder};
 
 use crate::{
     App,
     error::{Outcome, Problem},
-    operation::Params,
+    operation::{Listed, Operation, Page, Query, Required, query},
 };
 
-/// Folders with model files
-pub(crate) async fn local_folders(app: State<App>, mut params: Params) -> Outcome<impl IntoResponse> {
-    let page = params.page()?;
-    params.finish()?;
+pub(crate) const LIST: Operation = Operation::new("listLocalFolders", "Folders of the models base directory")
+    .errors(&[ErrorCode::InvalidState, ErrorCode::NotFound, ErrorCode::HostUnavailable]);
+
+pub(crate) async fn local_folders(app: State<App>, Query(page): Query<Page>) -> Outcome<Listed<LocalFolder>> {
     let base = app.models_dir.get();
     let Json(folders) = answer(app.disk.look(move || folder::local_folders(&base)).await?)?;
     Ok(page.of(folders))
 }
 
-/// What a folder (or a single `.gguf` file) holds, which engine suits it, and what is wrong with its files
-pub(crate) async fn inspect_folder(app: State<App>, mut params: Params) -> Outcome<Json<Inspection>> {
-    let selected = params.text("folder");
-    params.finish()?;
-    let selected = selected.ok_or_else(|| Problem::invalid("folder", "`folder` is required"))?;
+query! {
+    pub(crate) struct InspectQuery {
+        /// Its path from the models base directory; `.` is the directory itself.
+        folder: Required<String>,
+    }
+}
+
+pub(crate) const INSPECT: Operation =
+    Operation::new("inspectFolder", "What a folder, or a single `.gguf` file, holds")
+        .about("The answer says which engine suits it, and what is wrong with its files.")
+        .errors(&[
+            ErrorCode::InvalidState,
+            ErrorCode::NotFound,
+            ErrorCode::PathNotAllowed,
+            ErrorCode::HostUnavailable,
+        ]);
+
+pub(crate) async fn inspect_folder(
+    app: State<App>,
+    Query(InspectQuery { folder: Required(selected) }): Query<InspectQuery>,
+) -> Outcome<Json<Inspection>> {
     let base = app.models_dir.get();
     let headers = app.headers.clone();
     // Headers that were read before are cached, so they take no time.

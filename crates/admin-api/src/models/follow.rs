@@ -2,14 +2,68 @@
 
 use std::{convert::Infallible, time::Duration};
 
+use axum::{
+    body::Body,
+    http::header::{CACHE_CONTROL, CONTENT_TYPE},
+    response::{IntoResponse, Response},
+};
 use futures_util::{Stream, StreamExt, stream};
-use serde_json::json;
+use gantry_domain::{
+    schema::{Shape, event, json_text},
+    view,
+};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 
-use crate::{App, app::LogStream, policy::Grant, session};
+use crate::{
+    App,
+    app::LogStream,
+    operation::{Doc, Output},
+    policy::Grant,
+    seats::Seat,
+    session,
+};
 
 /// Longest time without a line before a comment is sent, so that nothing on the way takes the connection for dead.
 const COMMENT_EVERY: Duration = Duration::from_secs(15);
+
+const EVENTS: &str = "text/event-stream";
+
+view! {
+    /// The data of one event.
+    #[derive(Debug)]
+    struct Line {
+        line: String,
+    }
+}
+
+/// The lines as server-sent events: another form of the answer that is described before.
+pub(crate) struct Lines(Body);
+
+impl Lines {
+    /// The `seat` is taken for as long as the connection lasts.
+    pub(super) fn new(app: App, grant: Grant, lines: LogStream, seat: Seat) -> Self {
+        let events = events(app, grant, lines).map(move |event| {
+            let _held = &seat;
+            event
+        });
+        Self(Body::from_stream(events))
+    }
+}
+
+impl IntoResponse for Lines {
+    fn into_response(self) -> Response {
+        ([(CONTENT_TYPE, EVENTS), (CACHE_CONTROL, "no-cache")], self.0).into_response()
+    }
+}
+
+impl Output for Lines {
+    fn describe(doc: &mut Doc) {
+        let line = Line::schema(&mut doc.components);
+        if let Some(reply) = doc.answers.last_mut() {
+            reply.content.push((EVENTS, event(json_text(line))));
+        }
+    }
+}
 
 struct Reader {
     app: App,
@@ -20,11 +74,7 @@ struct Reader {
 }
 
 /// Server-sent events, one for each line.
-pub(super) fn events(
-    app: App,
-    grant: Grant,
-    lines: LogStream,
-) -> impl Stream<Item = Result<String, Infallible>> {
+fn events(app: App, grant: Grant, lines: LogStream) -> impl Stream<Item = Result<String, Infallible>> {
     let mut check = interval(session::CHECK_EVERY);
     check.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let reader = Reader { app, grant, lines, check, silent_since: Instant::now() };
@@ -47,7 +97,10 @@ impl Reader {
                         return None;
                     }
                 }
-                line = self.lines.next() => return Some(format!("data: {}\n\n", json!({ "line": line? }))),
+                line = self.lines.next() => {
+                    let data = serde_json::to_string(&Line { line: line? }).unwrap_or_default();
+                    return Some(format!("data: {data}\n\n"));
+                }
                 () = sleep_until(self.silent_since + COMMENT_EVERY) => return Some(": still here\n\n".to_owned()),
             }
         }

@@ -1,54 +1,137 @@
 //! `GET /admin/models/hub-config`: what a repository of the model hub is, before anything is downloaded.
 
-use axum::{Json, extract::State, http::HeaderMap};
-use gantry_domain::{ApiError, ErrorCode, model::check::is_repo_id};
+use std::borrow::Cow;
+
+use axum::{
+    Json,
+    extract::{FromRequestParts, State},
+    http::request::Parts,
+};
+use gantry_domain::{
+    ApiError, ErrorCode,
+    model::check::is_repo_id,
+    schema::{Components, anything, formatted, id, word},
+    view,
+};
 use gantry_inspect::{
     folder::EngineRecommendation,
     hub::{self, HubFiles, Summary},
 };
 use secrecy::SecretString;
-use serde::Serialize;
 use serde_json::Value;
 
 use super::find;
 use crate::{
     App,
     error::{Outcome, Problem},
-    operation::Params,
+    operation::{Doc, Input, Operation, Param, Query, QueryValue, Required, query},
 };
 
 /// Carries a token that no record has yet. A header, because addresses end up in logs.
-const TOKEN: &str = "x-hub-token";
+const TOKEN: &str = "X-Hub-Token";
 
-/// The answer.
-#[derive(Debug, Serialize)]
-pub(crate) struct HubConfigView {
-    repo_id: String,
-    /// `config.json` as it is; `null` if the repository has none, as those of GGUF files.
-    config: Option<Value>,
-    summary: Summary,
-    engine_recommendation: EngineRecommendation,
-    /// `null` if the hub did not list them.
-    files: Option<HubFiles>,
+view! {
+    /// What a repository holds.
+    #[derive(Debug)]
+    pub(crate) struct HubConfigView {
+        repo_id: String,
+        /// `config.json` as it is; `null` if the repository has none, as those of GGUF files.
+        config: Option<Value> as anything(),
+        summary: Summary,
+        engine_recommendation: EngineRecommendation,
+        /// `null` if the hub did not list them.
+        files: Option<HubFiles>,
+    }
 }
 
-/// What a repository of the model hub is
-///
-/// Asks the hub of `HUB_ENDPOINT`, else the public one, and no other. For a gated repository, the token of the model
-/// `model_id` is sent, or that of the header `X-Hub-Token`.
+query! {
+    pub(crate) struct HubQuery {
+        /// `owner/name`, or `name` as of `gpt2`.
+        repo_id: Required<RepoId>,
+        /// The model whose token is sent.
+        model_id: Option<RecordId>,
+    }
+}
+
+/// A repository of the model hub.
+struct RepoId(String);
+
+impl QueryValue for RepoId {
+    fn allowed() -> Cow<'static, str> {
+        "a name such as owner/name or gpt2".into()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        is_repo_id(text).then(|| Self(text.to_owned()))
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        formatted("hub-repository")
+    }
+}
+
+/// The id of the model whose token is sent.
+struct RecordId(i64);
+
+impl QueryValue for RecordId {
+    fn allowed() -> Cow<'static, str> {
+        "a positive whole number".into()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().filter(|it| *it > 0).map(Self)
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        id()
+    }
+}
+
+/// The token of the header [`TOKEN`].
+pub(crate) struct GivenToken(Option<SecretString>);
+
+impl<S: Send + Sync> FromRequestParts<S> for GivenToken {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Outcome<Self> {
+        let Some(value) = parts.headers.get(TOKEN) else { return Ok(Self(None)) };
+        let legal = |it: &&str| (1..=500).contains(&it.len()) && it.bytes().all(|it| it.is_ascii_graphic());
+        let text = value.to_str().ok().filter(legal);
+        let text = text.ok_or_else(|| Problem::invalid("hub_token", "`X-Hub-Token` is no token"))?;
+        Ok(Self(Some(text.to_owned().into())))
+    }
+}
+
+impl Input for GivenToken {
+    fn describe(doc: &mut Doc) {
+        let about = "A token that no record has yet.".to_owned();
+        let schema = word("^[!-~]{1,500}$");
+        doc.params.push(Param { place: "header", name: TOKEN, schema, required: false, about });
+    }
+}
+
+pub(crate) const HUB_CONFIG: Operation =
+    Operation::new("getHubConfig", "What a repository of the model hub is")
+        .about(
+            "The gateway asks the hub of `HUB_ENDPOINT`, else huggingface.co, and no other. For a gated repository it sends \
+             the token of the header, or that of the model `model_id`.",
+        )
+        .errors(&[
+            ErrorCode::NotFound,
+            ErrorCode::HubAccessDenied,
+            ErrorCode::BadUpstream,
+            ErrorCode::HubUnavailable,
+            ErrorCode::UpstreamTimeout,
+        ]);
+
 pub(crate) async fn hub_config(
     app: State<App>,
-    headers: HeaderMap,
-    mut params: Params,
+    Query(HubQuery { repo_id: Required(RepoId(repo_id)), model_id }): Query<HubQuery>,
+    GivenToken(given): GivenToken,
 ) -> Outcome<Json<HubConfigView>> {
-    let repo_id = params
-        .parsed("repo_id", "a name such as owner/name or gpt2", |it| is_repo_id(it).then(|| it.to_owned()))?;
-    let model = params.id("model_id")?;
-    params.finish()?;
-    let repo_id = repo_id.ok_or_else(|| Problem::invalid("repo_id", "`repo_id` is required"))?;
-    let token = match (given(&headers)?, model) {
+    let token = match (given, model_id) {
         (Some(token), _) => Some(token),
-        (None, Some(id)) => find(&app, id).await?.hub_token,
+        (None, Some(RecordId(id))) => find(&app, id).await?.hub_token,
         (None, None) => None,
     };
     let found = app.engines.hub_repository(&repo_id, token).await?;
@@ -66,12 +149,4 @@ pub(crate) async fn hub_config(
         engine_recommendation: recommendation,
         files,
     }))
-}
-
-fn given(headers: &HeaderMap) -> Outcome<Option<SecretString>> {
-    let Some(value) = headers.get(TOKEN) else { return Ok(None) };
-    let legal = |it: &&str| (1..=500).contains(&it.len()) && it.bytes().all(|it| it.is_ascii_graphic());
-    let text = value.to_str().ok().filter(legal);
-    let text = text.ok_or_else(|| Problem::invalid("hub_token", "`X-Hub-Token` is no token"))?;
-    Ok(Some(text.to_owned().into()))
 }

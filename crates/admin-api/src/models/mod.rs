@@ -9,212 +9,83 @@ mod files;
 mod fill;
 pub(crate) mod folders;
 mod follow;
+mod form;
 pub(crate) mod hub_config;
 pub(crate) mod metrics;
 pub(crate) mod registry;
-pub(crate) mod spec;
+mod view;
 pub(crate) mod watch;
 
-use axum::{Json, extract::State, response::IntoResponse};
+use axum::{Json, extract::State};
 use gantry_domain::{
-    ApiError, ErrorCode, FieldProblem, ModelId, Role, Timestamp,
-    audit::{Action, AuditEntry},
-    engine,
-    model::{
-        EngineKind, Model, ModelDraft, Phase, Task, fields,
-        lifecycle::{
-            Again, Rules,
-            again::{STEADY, WINDOW},
-        },
-    },
+    ApiError, ErrorCode, FieldProblem, ModelId, Role,
+    audit::Action,
+    model::{EngineKind, Model, ModelDraft, Task},
 };
 use gantry_store::Tx;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use self::fill::Wish;
+pub(crate) use self::view::needs_apply;
+use self::{
+    form::{ChangedModel, NewModel},
+    view::{HIDDEN, ModelView, record, without_values},
+};
 use crate::{
     App,
-    app::{Drift, Live, Parts},
+    app::Parts,
     error::{Outcome, Problem},
-    operation::{Created, Id, Listed, Object, Params},
+    operation::{Body, Created, Id, Listed, Operation, Page, Query, Switch, query},
     policy::Caller,
 };
 
 /// The field that names a model's own files.
 const FILES: &str = "local_path";
-/// The text that is shown instead of a value that the reader may not see.
-const HIDDEN: &str = "***";
-
-/// Returns a model as the API shows it to callers who may not set everything: without the values of environment
-/// variables, since operators put tokens there.
-pub(crate) fn view(app: &App, model: &Model) -> Value {
-    let mut view = full_view(app, model);
-    hide_values(&mut view);
-    if let Some(replaced) = view.pointer_mut("/rolled_back/settings") {
-        hide_values(replaced);
-    }
-    view
-}
-
-/// Returns the model as `caller` sees it: a caller who may set the variables sees their values.
-fn view_for(app: &App, caller: &Caller, model: &Model) -> Value {
-    if caller.role() == Role::Owner { full_view(app, model) } else { view(app, model) }
-}
-
-/// Takes the values out of the `extra_env` of a record.
-fn hide_values(record: &mut Value) {
-    if let Some(Value::Object(env)) = record.get_mut("extra_env") {
-        env.values_mut().for_each(|it| *it = HIDDEN.into());
+query! {
+    pub(crate) struct ModelQuery {
+        page: Page,
+        /// Archived ones too.
+        archived: Switch<false>,
     }
 }
 
-/// Returns the identity columns, the state, and every field of the model's engine. A field that is not set has its
-/// default and is named in `defaulted`, or is `null`.
-fn full_view(app: &App, model: &Model) -> Value {
-    let (state, reason) = model.state();
-    let live = app.engines.live(model.id);
-    let needs_apply = needs_apply(model, &live);
-    let mut view = json!({
-        "id": model.id,
-        "name": model.name,
-        "served_name": model.served_name,
-        "task": model.task,
-        "engine_type": model.engine,
-        "state": state,
-        "state_reason": reason,
-        "needs_apply": needs_apply.is_some(),
-        "needs_apply_reason": needs_apply,
-        "rolled_back": model.apply.as_ref().and_then(|it| it.rolled_back.as_ref()).map(|it| json!({
-            "reason": it.reason,
-            "diagnosis": it.diagnosis,
-            "task": it.replaced.task,
-            "settings": it.replaced.config,
-        })),
-        "diagnosis": model.diagnosis,
-        "restart": restart(model, &app.engines.boot(), app.steady.now()),
-        "archived": model.archived,
-        "simulator": app.engines.is_simulated(&model.as_launched()),
-        "hub_token_set": model.hub_token.is_some() || model.sealed_hub_token.is_some(),
-        "created_at": model.created_at.rfc3339(),
-        "updated_at": model.updated_at.rfc3339(),
-    });
-    if let Value::Object(map) = &mut view {
-        let mut defaulted = Vec::new();
-        for field in fields::all().filter(|it| it.applies_to(model.engine)) {
-            let value = match (model.config.get(field.name), field.default_for(model.task)) {
-                (None, Some(default)) => {
-                    defaulted.push(field.name);
-                    default
-                }
-                (set, _) => set.cloned().unwrap_or(Value::Null),
-            };
-            map.insert(field.name.to_owned(), value);
-        }
-        map.insert("defaulted".to_owned(), defaulted.into());
-        let mode = if model.config.is_online() { "online" } else { "offline" };
-        map.insert("mode".to_owned(), mode.into());
-    }
-    view
-}
+pub(crate) const LIST: Operation = Operation::new("listModels", "List models");
 
-/// Returns what the gateway does by itself after failures; `None` for a model that it leaves alone.
-fn restart(model: &Model, boot: &str, now: Timestamp) -> Option<Value> {
-    let again = Rules::of(model, boot).after(&model.phase);
-    let is_steady = matches!(model.phase, Phase::Running { since, .. } if now.since(since) >= STEADY);
-    let counts = |it: &&Timestamp| !is_steady && now.since(**it) < WINDOW;
-    let times = model.starts.as_ref().map_or(&[][..], |it| &it.again);
-    let attempts = times.iter().filter(counts).count();
-    if model.config.text("restart_policy") != Some("on_failure") && attempts == 0 {
-        return None;
-    }
-    let next_at = match again {
-        Again::At(then) => Some(then.rfc3339()),
-        Again::No | Again::GivenUp => None,
-    };
-    Some(json!({
-        "attempts": attempts,
-        "last_at": times.last().map(|it| it.rfc3339()),
-        "next_at": next_at,
-        "given_up": again == Again::GivenUp,
-    }))
-}
-
-/// The fields of a model's record that are set, for the audit log.
-pub(crate) fn audit_view(app: &App, model: &Model) -> Value {
-    /// Fields that are not the record's own, or change with it in any case.
-    const NOT_ITS_OWN: [&str; 11] = [
-        "id",
-        "state",
-        "state_reason",
-        "needs_apply",
-        "needs_apply_reason",
-        "rolled_back",
-        "diagnosis",
-        "restart",
-        "simulator",
-        "updated_at",
-        "defaulted",
-    ];
-    let mut view = full_view(app, model);
-    if let Value::Object(map) = &mut view {
-        let set = |name: &str| {
-            name == "mode" || fields::find(name, model.engine).is_none() || model.config.get(name).is_some()
-        };
-        map.retain(|name, value| !value.is_null() && set(name) && !NOT_ITS_OWN.contains(&name.as_str()));
-    }
-    view
-}
-
-/// Takes the values of environment variables out of a row: operators put tokens there, and rows are kept for long.
-pub(crate) fn without_values(mut entry: AuditEntry) -> AuditEntry {
-    for side in [&mut entry.before, &mut entry.after].into_iter().flatten() {
-        hide_values(side);
-    }
-    entry
-}
-
-/// Why an active model is not what a start would make now.
-pub(crate) fn needs_apply(model: &Model, live: &Live) -> Option<&'static str> {
-    if !model.state().0.is_active() {
-        return None;
-    }
-    if !engine::same_container(&model.as_launched(), model) {
-        return Some("its settings were changed since it was started");
-    }
-    live.drift.map(Drift::why)
-}
-
-/// List models
-pub(crate) async fn list(app: State<App>, caller: Caller, mut params: Params) -> Outcome<impl IntoResponse> {
-    let page = params.page()?;
-    let archived = params.flag("archived")?;
-    params.finish()?;
-    let models = app.store.read().await?.models(archived).await?;
-    let window = models.iter().skip(page.offset as usize).take(page.limit as usize);
-    Ok(Listed(window.map(|it| view_for(&app, &caller, it)).collect(), models.len() as i64))
-}
-
-/// One model
-pub(crate) async fn show(
+pub(crate) async fn list(
     app: State<App>,
     caller: Caller,
-    Id(id): Id,
-    params: Params,
-) -> Outcome<Json<Value>> {
-    params.finish()?;
-    Ok(Json(view_for(&app, &caller, &find(&app, id).await?)))
+    Query(ModelQuery { page, archived: Switch(archived) }): Query<ModelQuery>,
+) -> Outcome<Listed<ModelView>> {
+    let models = app.store.read().await?.models(archived).await?;
+    let Listed(window, n) = page.of(models);
+    Ok(Listed(window.iter().map(|it| ModelView::for_caller(&app, &caller, it)).collect(), n))
 }
 
-/// Create a model
-///
-/// Nothing is started. Fields that give power over the host need an owner: from others they are 403 `forbidden`. What
-/// is left open is filled in from the files ([`fill`]).
-pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Outcome<impl IntoResponse> {
-    let (draft, wish, body) = draft_of_new(&app, &caller, body).await?;
+pub(crate) const SHOW: Operation = Operation::new("getModel", "One model");
+
+pub(crate) async fn show(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Json<ModelView>> {
+    Ok(Json(ModelView::for_caller(&app, &caller, &find(&app, id).await?)))
+}
+
+pub(crate) const CREATE: Operation = Operation::new("createModel", "Create a model")
+    .about(
+        "Nothing is started. The model needs a `local_path`, or a `repo_id` in online mode. `engine_type`, `task`, `pooling` \
+         and `served_name` that are left out are filled in from the files. A file that is named and not there is 422, \
+         unless `force` is true. Some settings can be set by owners only, since they give power over the host: they are \
+         403 `forbidden` from others, and docs/model-fields.md marks them.",
+    )
+    .errors(&[ErrorCode::PathNotAllowed, ErrorCode::ServedNameConflict, ErrorCode::HostUnavailable]);
+
+pub(crate) async fn create(
+    app: State<App>,
+    caller: Caller,
+    Body(form): Body<NewModel>,
+) -> Outcome<Created<ModelView>> {
+    let wish = form.wish;
+    let (draft, body) = draft_of_new(&app, &caller, form).await?;
     check(&app, &draft, &body).await?;
     let model = Model::new(ModelId(0), draft.clone(), app.clock.now());
     // A simulator loads nothing.
-    if !wish.force && !app.engines.is_simulated(&model) {
+    if !wish.force() && !app.engines.is_simulated(&model) {
         fill::files_are_there(&app, named_files(&draft, &body, None)).await?;
     }
     let mut tx = app.store.write().await?;
@@ -223,27 +94,26 @@ pub(crate) async fn create(app: State<App>, caller: Caller, body: Object) -> Out
     names_are_free(&mut tx, None, &draft).await?;
     let now = app.clock.now();
     let model = tx.insert_model(&draft, now).await?;
-    let entry = caller.did(Action::ModelCreate, model.id).created(audit_view(&app, &model));
+    let entry = caller.did(Action::ModelCreate, model.id).created(record(&model));
     tx.audit(&without_values(entry), now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(Created(view_for(&app, &caller, &model)))
+    Ok(Created(ModelView::for_caller(&app, &caller, &model)))
 }
 
-/// Returns the draft of a create request, its wishes, and its body with what was filled in.
+/// Returns the draft of a create request, and its body with what was filled in.
 async fn draft_of_new(
     app: &App,
     caller: &Caller,
-    Object(mut body): Object,
-) -> Outcome<(ModelDraft, Wish, Map<String, Value>)> {
-    let wish = Wish::take(&mut body)?;
+    NewModel { wish, mut body }: NewModel,
+) -> Outcome<(ModelDraft, Map<String, Value>)> {
     // A path that is not there is the first thing to say: most of what else is missing follows from it.
     let filled = fill::complete(app, &mut body, wish).await;
     match ModelDraft::create(&body, caller.role()) {
-        Ok(draft) => filled.map(|()| (draft, wish, body)),
+        Ok(draft) => filled.map(|()| (draft, body)),
         Err(problems) => {
             let said = |it: &FieldProblem| it.param == "engine_type" || it.param == "served_name";
-            if !wish.force
+            if !wish.force()
                 && problems.iter().all(said)
                 && let Some(path) = body.get(FILES).and_then(Value::as_str)
             {
@@ -265,17 +135,25 @@ fn named_files(
     (before.and_then(|it| it.config.text(FILES)) != Some(path)).then(|| (FILES, path.to_owned()))
 }
 
-/// Change a model
-///
-/// What runs goes on as it is until the model is applied; its served name can't be changed meanwhile.
+pub(crate) const CHANGE: Operation = Operation::new("changeModel", "Change a model")
+    .about(
+        "What runs goes on as it is until the model is applied; its served name can't be changed meanwhile. `null` unsets a \
+         setting.",
+    )
+    .errors(&[
+        ErrorCode::PathNotAllowed,
+        ErrorCode::ServedNameConflict,
+        ErrorCode::HostUnavailable,
+        ErrorCode::InvalidState,
+    ]);
+
 pub(crate) async fn change(
     app: State<App>,
     caller: Caller,
     Id(id): Id,
-    Object(mut body): Object,
-) -> Outcome<Json<Value>> {
+    Body(ChangedModel { wish, body }): Body<ChangedModel>,
+) -> Outcome<Json<ModelView>> {
     guesses_no_value(&caller, &body)?;
-    let wish = Wish::take(&mut body)?;
     let draft = |model: &Model| {
         let mut body = unhidden(&body, model);
         let task = body.get("task").and_then(Value::as_str).and_then(Task::parse).unwrap_or(model.task);
@@ -286,7 +164,7 @@ pub(crate) async fn change(
     let before = find(&app, id).await?;
     let checked = draft(&before)?;
     check(&app, &checked, &body).await?;
-    if !wish.force && !app.engines.is_simulated(&before) {
+    if !wish.force() && !app.engines.is_simulated(&before) {
         fill::files_are_there(&app, named_files(&checked, &body, Some(&before))).await?;
     }
     let mut tx = app.store.write().await?;
@@ -304,22 +182,22 @@ pub(crate) async fn change(
     if active && draft.archived {
         return Err(Parts::invalid_state("stop the model before archiving it"));
     }
-    let (old, now) = (audit_view(&app, &model), app.clock.now());
+    let (old, now) = (record(&model), app.clock.now());
     let before = model;
     let model = tx.update_model(before.id, &draft, now).await?;
     let model = model.ok_or_else(|| Parts::not_found("model", id))?;
-    let mut entry = caller.did(Action::ModelChange, id).changed(&old, &audit_view(&app, &model));
+    let mut entry = caller.did(Action::ModelChange, id).changed(&old, &record(&model));
     if body.contains_key("hub_token") {
         entry = entry.noting("hub_token_given", true);
     }
     if entry.says_nothing() {
         tx.rollback().await?;
-        return Ok(Json(view_for(&app, &caller, &before)));
+        return Ok(Json(ModelView::for_caller(&app, &caller, &before)));
     }
     tx.audit(&without_values(entry), now).await?;
     tx.commit().await?;
     app.refresh.publish().await;
-    Ok(Json(view_for(&app, &caller, &model)))
+    Ok(Json(ModelView::for_caller(&app, &caller, &model)))
 }
 
 /// Only an owner may send values of `extra_env`. Others may only send back what they were shown ([`unhidden`]). A right

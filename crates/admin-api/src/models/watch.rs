@@ -1,37 +1,44 @@
 //! Looking at a model that runs, or should: readiness, logs, a test request, and its timeline.
 
-use axum::{
-    Json,
-    body::Body,
-    extract::State,
-    http::header::{CACHE_CONTROL, CONTENT_TYPE},
-    response::{IntoResponse, Response},
-};
-use futures_util::StreamExt;
+use axum::{Json, extract::State};
 use gantry_domain::{
-    LogWindow, Timestamp, diagnosis,
+    ErrorCode, LogWindow, Timestamp,
+    diagnosis::{self, Diagnosis},
     host::RouteHealth,
     model::{Model, ModelEvent, Phase, State as ModelState},
+    schema::{Rfc3339, one_of},
+    view,
 };
-use serde_json::{Value, json};
 
-use super::{find, follow, startup_timeout_sec};
+use super::{find, follow::Lines, startup_timeout_sec};
 use crate::{
     App,
-    app::{Drift, EngineLog, Parts},
+    app::{Drift, EngineLog, Parts, TestReport},
     error::Outcome,
-    operation::{Id, Listed, Params},
+    operation::{Either, Id, Listed, Number, Operation, Page, Query, Switch, query},
     policy::Caller,
 };
 
-/// Number of log lines that are returned by default, and at most.
-const TAIL: (i64, i64) = (1000, 20_000);
 /// Most events that are read of a model: more than are kept.
 const MAX_EVENTS: i64 = 1000;
 
-/// Readiness of a model
-pub(crate) async fn readiness(app: State<App>, Id(id): Id, params: Params) -> Outcome<Json<Value>> {
-    params.finish()?;
+view! {
+    #[derive(Debug)]
+    pub(crate) struct Readiness {
+        status: &'static str as one_of(&["ready", "loading", "stopped", "error"]),
+        detail: String,
+        state: ModelState,
+        state_reason: Option<String>,
+        /// Seconds since the start began, while it is under way.
+        elapsed_sec: Option<u64>,
+        /// Seconds after which a start that is not ready fails.
+        timeout_sec: i64,
+    }
+}
+
+pub(crate) const READINESS: Operation = Operation::new("getModelReadiness", "Readiness of a model");
+
+pub(crate) async fn readiness(app: State<App>, Id(id): Id) -> Outcome<Json<Readiness>> {
     let model = find(&app, id).await?;
     let (state, reason) = model.state();
     let (status, detail) = match state {
@@ -41,7 +48,7 @@ pub(crate) async fn readiness(app: State<App>, Id(id): Id, params: Params) -> Ou
         ModelState::Stopping => ("stopped", "the container is being stopped".to_owned()),
         ModelState::Stopped => ("stopped", "the model is not started".to_owned()),
         ModelState::Failed => {
-            let why = model.diagnosis.as_ref().map(diagnosis::Diagnosis::line).or_else(|| reason.clone());
+            let why = model.diagnosis.as_ref().map(Diagnosis::line).or_else(|| reason.clone());
             ("error", why.unwrap_or_default())
         }
     };
@@ -49,11 +56,14 @@ pub(crate) async fn readiness(app: State<App>, Id(id): Id, params: Params) -> Ou
         Phase::Starting { since, .. } | Phase::Loading { since, .. } => Some(*since),
         _ => None,
     };
-    let elapsed = since.map(|since| app.steady.now().since(since).as_secs());
-    Ok(Json(json!({
-        "status": status, "detail": detail, "state": state, "state_reason": reason,
-        "elapsed_sec": elapsed, "timeout_sec": startup_timeout_sec(&app, &model),
-    })))
+    Ok(Json(Readiness {
+        status,
+        detail,
+        state,
+        state_reason: reason,
+        elapsed_sec: since.map(|since| app.steady.now().since(since).as_secs()),
+        timeout_sec: startup_timeout_sec(&app, &model),
+    }))
 }
 
 /// Returns what requests to a running model would meet now.
@@ -93,43 +103,75 @@ fn starting(pull: Option<(u64, u64)>) -> String {
     }
 }
 
-/// The engine's log
-///
-/// The last `tail` lines; with `diagnose=true` also why the model does not run and which field to change; with
-/// `follow=true` a stream of server-sent events, one for each line, which ends with the session.
+query! {
+    pub(crate) struct LogQuery {
+        /// The number of lines.
+        tail: Number<1000, 20_000>,
+        /// Only what was printed then or later, to the second.
+        since: Option<Timestamp>,
+        /// Go on, as server-sent events.
+        follow: Switch<false>,
+        /// Say why the model does not run.
+        diagnose: Switch<false>,
+    }
+}
+
+view! {
+    #[derive(Debug)]
+    pub(crate) struct LogView {
+        logs: String,
+        lines: usize,
+        /// There were more lines before these.
+        truncated: bool,
+        /// The log is of an engine that an earlier command started: the last one made none, or none yet.
+        earlier: bool,
+        diagnosis: Option<Diagnosis> => optional,
+        summary: Option<String> => optional,
+    }
+}
+
+pub(crate) const LOGS: Operation = Operation::new("getModelLogs", "The engine's log")
+    .about(
+        "The answer has the last `tail` lines. With `diagnose` it also says why the model does not run and which field to \
+         change. With `follow` it is a stream of server-sent events, each `{\"line\": …}`, until the session ends.",
+    )
+    .errors(&[
+        ErrorCode::InvalidState,
+        ErrorCode::TooManyStreams,
+        ErrorCode::RuntimeUnavailable,
+        ErrorCode::StreamsExhausted,
+    ]);
+
 pub(crate) async fn logs(
     app: State<App>,
     caller: Caller,
     Id(id): Id,
-    mut params: Params,
-) -> Outcome<Response> {
-    let tail = params.number("tail", TAIL.0, TAIL.1)? as usize;
-    let since = params.parsed("since", "an RFC 3339 time", Timestamp::parse_rfc3339)?;
-    let follow = params.flag("follow")?;
-    let diagnose = params.flag("diagnose")?;
-    params.finish()?;
+    Query(LogQuery { tail, since, follow: Switch(follow), diagnose: Switch(diagnose) }): Query<LogQuery>,
+) -> Outcome<Either<Json<LogView>, Lines>> {
+    let tail = tail.0 as usize;
     let model = find(&app, id).await?;
     if follow {
         let seat = app.seats.take(caller.grant.key())?;
         let lines = app.engines.follow(&model, LogWindow { tail, since }).await?;
-        let events = follow::events(app.0, caller.grant, lines).map(move |event| {
-            let _held = &seat;
-            event
-        });
-        let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")];
-        return Ok((headers, Body::from_stream(events)).into_response());
+        return Ok(Either::Second(Lines::new(app.0, caller.grant, lines, seat)));
     }
     // One line more than wanted is read, which shows whether there were more.
     let log = app.engines.logs(&model, LogWindow { tail: tail + 1, since }).await?;
     let lines: Vec<&str> = log.text.lines().collect();
-    let truncated = lines.len() > tail;
     let kept = &lines[lines.len().saturating_sub(tail)..];
-    let mut body = json!({ "logs": kept.join("\n"), "lines": kept.len(), "truncated": truncated, "earlier": log.earlier });
+    let mut view = LogView {
+        logs: kept.join("\n"),
+        lines: kept.len(),
+        truncated: lines.len() > tail,
+        earlier: log.earlier,
+        diagnosis: None,
+        summary: None,
+    };
     if diagnose {
         let (state, reason) = model.state();
         // The log of an earlier engine says nothing about a start that made no engine.
         let log = if log.earlier && state == ModelState::Failed { EngineLog::default() } else { log };
-        let found = diagnosis::diagnose(&diagnosis::Input {
+        view.diagnosis = Some(diagnosis::diagnose(&diagnosis::Input {
             engine: model.engine,
             log: &log.text,
             exit_code: log.exit_code,
@@ -137,17 +179,20 @@ pub(crate) async fn logs(
             reason: reason.as_deref(),
             watch: log.watch,
             config: &model.config,
-        });
-        body["diagnosis"] = json!(found);
-        body["summary"] = diagnosis::summary(&log.text).into();
+        }));
+        view.summary = Some(diagnosis::summary(&log.text));
     }
-    Ok(Json(body).into_response())
+    Ok(Either::First(Json(view)))
 }
 
-/// Test a running model
-///
-/// Sends one small request straight to the engine; to a model without a chat template, a completion. It is not metered.
-pub(crate) async fn test(app: State<App>, Id(id): Id) -> Outcome<impl IntoResponse> {
+pub(crate) const TEST: Operation = Operation::new("testModel", "Test a running model")
+    .about(
+        "The gateway sends one small request straight to the engine; to a model without a chat template, a completion. It \
+         is not metered.",
+    )
+    .errors(&[ErrorCode::InvalidState]);
+
+pub(crate) async fn test(app: State<App>, Id(id): Id) -> Outcome<Json<TestReport>> {
     let model = find(&app, id).await?;
     let state = model.state().0;
     if state != ModelState::Running {
@@ -157,23 +202,39 @@ pub(crate) async fn test(app: State<App>, Id(id): Id) -> Outcome<impl IntoRespon
     Ok(Json(app.engines.test(&model.as_launched()).await))
 }
 
-/// The timeline of a model
-///
-/// Newest first; `duration_ms` is how long the state before lasted, `null` if there was none.
-pub(crate) async fn events(app: State<App>, Id(id): Id, mut params: Params) -> Outcome<impl IntoResponse> {
-    let page = params.page()?;
-    params.finish()?;
+view! {
+    /// An entry of a model's timeline.
+    #[derive(Debug)]
+    pub(crate) struct EventView {
+        at: Rfc3339,
+        from: ModelState,
+        to: ModelState,
+        reason: Option<String>,
+        detail: Option<String>,
+        /// How long the state before lasted; `null` if there was none.
+        duration_ms: Option<u64>,
+    }
+}
+
+pub(crate) const EVENTS: Operation =
+    Operation::new("listModelEvents", "The timeline of a model").about("The newest entry comes first.");
+
+pub(crate) async fn events(
+    app: State<App>,
+    Id(id): Id,
+    Query(page): Query<Page>,
+) -> Outcome<Listed<EventView>> {
     let model = find(&app, id).await?;
     let events = app.store.read().await?.events(model.id, MAX_EVENTS).await?;
-    let n = events.len() as i64;
     // The state that an event ends began with the event before.
-    let before = events.iter().skip(1).map(Some).chain([None]);
-    let window = events.iter().zip(before).skip(page.offset as usize).take(page.limit as usize);
-    let view = |(it, before): (&ModelEvent, Option<&ModelEvent>)| {
-        json!({
-            "at": it.at.rfc3339(), "from": it.from, "to": it.to, "reason": it.reason, "detail": it.detail,
-            "duration_ms": before.map(|before| it.at.since(before.at).as_millis() as u64),
-        })
+    let before: Vec<Option<Timestamp>> = events.iter().skip(1).map(|it| Some(it.at)).chain([None]).collect();
+    let view = |(it, before): (ModelEvent, Option<Timestamp>)| EventView {
+        at: it.at.into(),
+        from: it.from,
+        to: it.to,
+        reason: it.reason,
+        detail: it.detail,
+        duration_ms: before.map(|before| it.at.since(before).as_millis() as u64),
     };
-    Ok(Listed(window.map(view).collect::<Vec<Value>>(), n))
+    Ok(page.of(events.into_iter().zip(before).map(view).collect()))
 }

@@ -57,6 +57,11 @@ impl Fields {
         self.map.shift_remove(name)
     }
 
+    /// Takes all fields that are left, as they stand.
+    pub(crate) fn rest(&mut self) -> Map<String, Value> {
+        std::mem::take(&mut self.map)
+    }
+
     /// Takes the field out if it is `null`.
     pub(crate) fn drop_null(&mut self, name: &str) {
         if self.map.get(name).is_some_and(Value::is_null) {
@@ -129,7 +134,7 @@ impl Fields {
     /// # Errors
     /// 422 with everything that was wrong, unknown fields included.
     pub(crate) fn finish(mut self) -> Result<(), Problem> {
-        for name in std::mem::take(&mut self.map).keys() {
+        for name in self.rest().keys() {
             self.problem(name, format!("there is no field `{name}`"));
         }
         if self.problems.is_empty() { Ok(()) } else { Err(ApiError::validation(self.problems).into()) }

@@ -312,6 +312,35 @@ impl QueryValue for Search {
     }
 }
 
+/// Any text.
+impl QueryValue for String {
+    fn allowed() -> Cow<'static, str> {
+        "a text".into()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Some(text.to_owned())
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        schema::text()
+    }
+}
+
+impl QueryValue for Timestamp {
+    fn allowed() -> Cow<'static, str> {
+        "an RFC 3339 time".into()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::parse_rfc3339(text)
+    }
+
+    fn schema(_: &mut Components) -> Value {
+        schema::time()
+    }
+}
+
 /// A whole number from 1 to `MAX`; `DEFAULT` without the parameter.
 pub(crate) struct Number<const DEFAULT: i64, const MAX: i64>(pub(crate) i64);
 

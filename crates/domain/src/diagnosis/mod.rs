@@ -25,7 +25,10 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::model::{EngineKind, ModelConfig, fields};
+use crate::{
+    model::{EngineKind, ModelConfig, fields},
+    schema::{self, Components, Shape},
+};
 use lines::{Level, Line};
 use pattern::{Captures, shorten};
 use signature::{Found, Signature, Target, Weight, When};
@@ -66,7 +69,7 @@ pub enum Watch {
     Rebooted,
 }
 
-/// How serious the failure is.
+/// How serious a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -78,16 +81,27 @@ pub enum Severity {
     Info,
 }
 
-/// One way to fix the failure. A diagnosis lists the most promising first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Fix {
-    pub text: String,
-    /// The field of the model's settings to change; absent if something else has to be changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub field: Option<Cow<'static, str>>,
-    /// The value to try. `null` unsets the field; if it is absent, the reader has to choose a value.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    pub value: Option<Value>,
+impl Severity {
+    pub const ALL: [Self; 3] = [Self::Error, Self::Warning, Self::Info];
+}
+
+impl Shape for Severity {
+    fn schema(_: &mut Components) -> Value {
+        schema::words(&Self::ALL)
+    }
+}
+
+crate::view! {
+    /// One way to fix the failure. A diagnosis lists the most promising first.
+    #[derive(Debug, Clone, PartialEq, Deserialize)]
+    pub struct Fix {
+        pub text: String,
+        /// The field of the model's settings to change; absent if something else has to be changed.
+        pub field: Option<Cow<'static, str>> => optional,
+        /// The value to try. `null` unsets the field; if it is absent, the reader has to choose a value.
+        #[serde(default, deserialize_with = "present")]
+        pub value: Option<Value> => optional,
+    }
 }
 
 /// Reads a `null` that is present as a value of its own, apart from an absent field.
@@ -95,21 +109,31 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Erro
     Value::deserialize(value).map(Some)
 }
 
-/// Why a start failed, in the form that the API and the database use.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Diagnosis {
-    /// Whether a signature matched. If none did, the other fields say the little that is known.
-    pub detected: bool,
-    pub title: String,
-    pub message: String,
-    pub fixes: Vec<Fix>,
-    /// The field of the first fix that has one.
-    pub field: Option<Cow<'static, str>>,
-    pub severity: Severity,
-    /// The signature's name, which never changes; `unknown` if no signature matched.
-    pub error_type: Cow<'static, str>,
-    /// Lines quoted from the log without colours and prefixes: at most five, each of at most 500 bytes.
-    pub evidence: Vec<String>,
+crate::view! {
+    /// Why a start failed, in the form that the API and the database use.
+    #[derive(Debug, Clone, PartialEq, Deserialize)]
+    pub struct Diagnosis: "Diagnosis" {
+        /// Whether a signature matched. If none did, the other fields say the little that is known.
+        pub detected: bool,
+        pub title: String,
+        pub message: String,
+        pub fixes: Vec<Fix>,
+        /// The field of the first fix that has one.
+        pub field: Option<Cow<'static, str>>,
+        pub severity: Severity,
+        /// The signature's name, which never changes; `unknown` if no signature matched.
+        pub error_type: Cow<'static, str> as all_error_types(),
+        /// Lines quoted from the log without colours and prefixes: at most five, each of at most 500 bytes.
+        pub evidence: Vec<String>,
+    }
+}
+
+/// Returns the schema of `error_type`: the names of all signatures, and `unknown`.
+fn all_error_types() -> Value {
+    let mut names: Vec<&str> = error_types().chain(["unknown"]).collect();
+    names.sort_unstable();
+    names.dedup();
+    schema::one_of(&names)
 }
 
 /// A signature that matched.

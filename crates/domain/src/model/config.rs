@@ -9,6 +9,7 @@ use super::{
     EngineKind, Model, Task,
     check::{below_models, check},
     fields::{self, Default, Kind, SetBy},
+    identity::{self, MAX_NAME, MAX_TOKEN},
 };
 use crate::{ErrorCode, FieldProblem, Role, engine::owned, memory::CacheType, name};
 
@@ -176,12 +177,14 @@ impl ModelDraft {
             Some(Value::String(text)) if text.is_empty() => base.and_then(|it| it.hub_token.clone()),
             Some(Value::Null) => None,
             Some(Value::String(text))
-                if text.len() <= 500 && text.bytes().all(|it| it.is_ascii_graphic()) =>
+                if text.len() <= MAX_TOKEN && text.bytes().all(|it| it.is_ascii_graphic()) =>
             {
                 Some(text.clone().into())
             }
             Some(_) => {
-                read.problem("hub_token", "`hub_token` must be a text of at most 500 printable characters")
+                let message =
+                    format!("`hub_token` must be a text of at most {MAX_TOKEN} printable characters");
+                read.problem("hub_token", message)
             }
         };
         let config = engine.map(|engine| read.config(base, body, engine));
@@ -217,10 +220,6 @@ fn same(a: &Value, b: &Value) -> bool {
     a == b || ((a.is_f64() || b.is_f64()) && a.is_number() && a.as_f64() == b.as_f64())
 }
 
-/// Columns of the record that are not settings of an engine, and aliases of them.
-const IDENTITY: &[&str] =
-    &["name", "served_name", "served_model_name", "task", "engine_type", "hub_token", "archived"];
-
 struct Reader {
     problems: Vec<FieldProblem>,
     by: Role,
@@ -239,9 +238,11 @@ impl Reader {
 
     fn short_text(&mut self, param: &str, value: &Value) -> Option<String> {
         match value.as_str() {
-            Some(text) if name::is_name(text, 200) => Some(text.to_owned()),
-            _ => self
-                .problem(param, format!("`{param}` must be a text of 1 to 200 characters, {}", name::RULE)),
+            Some(text) if name::is_name(text, MAX_NAME) => Some(text.to_owned()),
+            _ => {
+                let rule = name::RULE;
+                self.problem(param, format!("`{param}` must be a text of 1 to {MAX_NAME} characters, {rule}"))
+            }
         }
     }
 
@@ -299,7 +300,7 @@ impl Reader {
 
     fn config(&mut self, base: Option<&Model>, body: &Map<String, Value>, engine: EngineKind) -> ModelConfig {
         let mut values = base.map(|it| it.config.0.clone()).unwrap_or_default();
-        for (name, value) in body.iter().filter(|(name, _)| !IDENTITY.contains(&name.as_str())) {
+        for (name, value) in body.iter().filter(|(name, _)| !identity::is_column(name)) {
             let Some(field) = fields::find(name, engine) else {
                 let hint = fields::meant(name, engine).map(|it| format!("; did you mean `{it}`?"));
                 let hint = hint.unwrap_or_default();

@@ -4,6 +4,7 @@ mod blueprint;
 pub mod check;
 pub mod config;
 pub mod fields;
+pub mod identity;
 pub mod lifecycle;
 pub mod tuned;
 

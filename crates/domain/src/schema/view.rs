@@ -1,6 +1,6 @@
 //! Types that say what they look like as JSON, and the macro that declares them.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value, json};
@@ -100,18 +100,25 @@ pub const fn field_name(name: &'static str) -> &'static str {
 /// used. After the type of a field may stand
 /// - `as …`: an expression for the schema, where the type does not say enough;
 /// - `=> part`: the fields of the type stand among those of this object;
-/// - `=> optional`: `None` is left out instead of being written as `null`.
+/// - `=> optional`: `None` is left out instead of being written as `null`;
+/// - `=> hidden`: the field is not part of the JSON.
+///
+/// Attributes of serde are for types that are read back (`derive(Deserialize)`).
 #[macro_export]
 macro_rules! view {
     (
         $(#[$meta:meta])*
         $vis:vis struct $type:ident $(<$lifetime:lifetime>)? $(: $name:literal)? {
-            $($(#[doc = $doc:literal])* $fvis:vis $field:ident: $ty:ty $(as $schema:expr)? $(=> $mode:ident)?),* $(,)?
+            $(
+                $(#[doc = $doc:literal])*
+                $(#[serde($($serde:tt)*)])*
+                $fvis:vis $field:ident: $ty:ty $(as $schema:expr)? $(=> $mode:ident)?
+            ),* $(,)?
         }
     ) => {
         $(#[$meta])*
         $vis struct $type $(<$lifetime>)? {
-            $($(#[doc = $doc])* $fvis $field: $ty,)*
+            $($(#[doc = $doc])* $(#[serde($($serde)*)])* $fvis $field: $ty,)*
         }
 
         impl $(<$lifetime>)? $crate::schema::Members for $type $(<$lifetime>)? {
@@ -148,6 +155,7 @@ macro_rules! view {
         ::serde::ser::SerializeMap::serialize_entry($map, $crate::schema::field_name($name), $value)?
     };
     (@put $map:ident, $value:expr, $name:expr, part) => { $crate::schema::Members::put($value, $map)? };
+    (@put $map:ident, $value:expr, $name:expr, hidden) => {};
     (@put $map:ident, $value:expr, $name:expr, optional) => {
         if let Some(value) = $value {
             ::serde::ser::SerializeMap::serialize_entry($map, $crate::schema::field_name($name), value)?;
@@ -156,6 +164,7 @@ macro_rules! view {
     (@member $all:ident, $out:ident, $ty:ty, $name:expr, [$($doc:literal),*], [], part) => {
         <$ty as $crate::schema::Members>::members($all, $out)
     };
+    (@member $all:ident, $out:ident, $ty:ty, $name:expr, [$($doc:literal),*], [], hidden) => {};
     (@member $all:ident, $out:ident, $ty:ty, $name:expr, [$($doc:literal),*], [$($schema:expr)?]) => {
         $crate::view!(@push $all, $out, $ty, $name, [$($doc),*], [$($schema)?], false)
     };
@@ -207,7 +216,7 @@ macro_rules! shapes {
 }
 
 shapes! {
-    text() => String, str;
+    text() => String, str, Cow<'static, str>;
     flag() => bool;
     // Counts; a number that may be negative declares its schema.
     count() => u16, u32, u64, usize, i64;

@@ -1,5 +1,6 @@
 //! Schemas by name: text, numbers, lists and objects, with the bounds that this API uses.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -116,6 +117,11 @@ pub fn number() -> Value {
     json!({ "type": "number" })
 }
 
+/// A number from 0 to 1.
+pub fn share() -> Value {
+    json!({ "type": "number", "minimum": 0, "maximum": 1 })
+}
+
 /// `true` or `false`.
 pub fn flag() -> Value {
     json!({ "type": "boolean" })
@@ -144,6 +150,11 @@ pub fn epoch_ms() -> Value {
 /// One of these words.
 pub fn one_of(words: &[&str]) -> Value {
     json!({ "type": "string", "enum": words })
+}
+
+/// One of the words that these values are written as.
+pub fn words(values: &[impl Serialize]) -> Value {
+    json!({ "type": "string", "enum": values })
 }
 
 /// This word.

@@ -11,7 +11,7 @@ mod walk;
 
 use std::{path::Path, sync::Arc};
 
-use serde::Serialize;
+use gantry_domain::view;
 
 pub(crate) use self::groups::gguf_header;
 pub use self::{
@@ -44,16 +44,18 @@ const NAMED: usize = 5;
 /// Most folders of safetensors that are read to find one that an engine can load.
 const MAX_CHECKPOINTS: usize = 32;
 
-/// One folder that may hold a model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LocalFolder {
-    pub name: String,
-    /// Path relative to the models directory, as `inspect-folder` takes it.
-    pub path: String,
-    pub has_gguf: bool,
-    pub has_safetensors: bool,
-    /// Size of all files in it, down to [`MAX_DEPTH`].
-    pub size_bytes: u64,
+view! {
+    /// One folder that may hold a model.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct LocalFolder {
+        pub name: String,
+        /// Path relative to the models directory, as `inspect-folder` takes it.
+        pub path: String,
+        pub has_gguf: bool,
+        pub has_safetensors: bool,
+        /// Size of all files in it, as deep as an inspection looks.
+        pub size_bytes: u64,
+    }
 }
 
 /// Returns the folders directly below `base`, sorted by name. A folder that holds only folders, as in

@@ -1,9 +1,11 @@
 //! `POST /admin/models/{id}/dry-run` and `/admin/models/dry-run`: what a start would run, and what is wrong with it,
 //! for saved and for unsaved values. Starts nothing.
 
+mod view;
+
 use axum::{Json, extract::State};
 use gantry_domain::{
-    ModelId,
+    ErrorCode, ModelId,
     engine::{Cure, EngineVersion, LaunchWarning},
     model::{
         EngineKind, Model, Task,
@@ -12,15 +14,16 @@ use gantry_domain::{
     },
 };
 use gantry_inspect::folder::is_cached;
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::{check, draft_of_new, estimate, file_checks, find};
+use self::view::DryRun;
+pub(super) use self::view::{MemoryEstimate, Severity, Warning};
+use super::{check, draft_of_new, estimate, file_checks, find, form::NewModel};
 use crate::{
     App,
     app::Preview,
     error::Outcome,
-    operation::{Id, Object},
+    operation::{Body, Id, Operation},
     policy::Caller,
 };
 
@@ -39,59 +42,31 @@ const PLAIN_ENV: &[&str] = &[
 /// Least and largest `batch_size` that the specification advises, in tokens.
 const ADVISED_BATCH: (i64, i64) = (128, 2048);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Severity {
-    /// A start would fail.
-    Error,
-    Warning,
-    Info,
-}
+pub(crate) const SAVED: Operation = Operation::new("previewSavedModel", "Preview a saved model's command")
+    .errors(&[ErrorCode::HostUnavailable]);
 
-#[derive(Debug, Clone, Serialize)]
-pub(super) struct Warning {
-    pub(super) severity: Severity,
-    pub(super) category: &'static str,
-    pub(super) title: String,
-    pub(super) message: String,
-    pub(super) fix: Option<String>,
-    pub(super) field: Option<&'static str>,
-    /// Values that were tried and solve the problem, in the form that a change request takes.
-    pub(super) set: Option<Map<String, Value>>,
-}
-
-impl Warning {
-    /// Makes a warning whose title is to be filled in.
-    pub(super) fn new(severity: Severity, category: &'static str, message: String) -> Self {
-        Self { severity, category, title: String::new(), message, fix: None, field: None, set: None }
-    }
-
-    pub(super) fn about(self, field: &'static str) -> Self {
-        Self { field: Some(field), ..self }
-    }
-
-    pub(super) fn with_fix(self, fix: Option<String>) -> Self {
-        Self { fix, ..self }
-    }
-}
-
-/// Preview a saved model's command
-pub(crate) async fn saved(app: State<App>, Id(id): Id) -> Outcome<Json<Value>> {
+pub(crate) async fn saved(app: State<App>, Id(id): Id) -> Outcome<Json<DryRun>> {
     let model = find(&app, id).await?;
-    Ok(Json(preview(&app, &model).await?))
+    preview(&app, &model).await.map(Json)
 }
 
-/// Preview the command of values that are not saved
-///
-/// The body is that of a create request. Nothing is stored.
-pub(crate) async fn unsaved(app: State<App>, caller: Caller, body: Object) -> Outcome<Json<Value>> {
-    let (draft, _, body) = draft_of_new(&app, &caller, body).await?;
+pub(crate) const UNSAVED: Operation =
+    Operation::new("previewModel", "Preview the command of values that are not saved")
+        .about("The body is that of a create request. Nothing is stored.")
+        .errors(&[ErrorCode::PathNotAllowed, ErrorCode::HostUnavailable]);
+
+pub(crate) async fn unsaved(
+    app: State<App>,
+    caller: Caller,
+    Body(form): Body<NewModel>,
+) -> Outcome<Json<DryRun>> {
+    let (draft, body) = draft_of_new(&app, &caller, form).await?;
     check(&app, &draft, &body).await?;
     let model = Model::new(ModelId(0), draft, app.clock.now());
-    Ok(Json(preview(&app, &model).await?))
+    preview(&app, &model).await.map(Json)
 }
 
-async fn preview(app: &App, model: &Model) -> Outcome<Value> {
+async fn preview(app: &App, model: &Model) -> Outcome<DryRun> {
     let preview = app.engines.preview(model).await;
     let mut warnings = warnings(model, &preview);
     warnings.extend(not_allowed(app, &preview));
@@ -107,20 +82,19 @@ async fn preview(app: &App, model: &Model) -> Outcome<Value> {
     let valid = warnings.iter().all(|it| it.severity != Severity::Error);
     let env: Map<String, Value> =
         preview.env.iter().map(|(name, value)| (name.clone(), shown(name, value))).collect();
-    Ok(json!({
-        "command": preview.command,
-        "command_str": pasted(model, &preview),
-        "valid": valid,
-        "env": env,
-        "image": preview.image,
-        "image_cached": preview.image_cached,
-        "engine_version": preview.version.to_string(),
-        "simulator": preview.simulator,
-        // Unknown rather than a guess.
-        "vram_estimate_gb": memory.gb,
-        "vram_estimate": memory.estimate,
-        "warnings": warnings,
-    }))
+    Ok(DryRun {
+        command_str: pasted(model, &preview),
+        command: preview.command,
+        valid,
+        env,
+        image: preview.image,
+        image_cached: preview.image_cached,
+        engine_version: preview.version.to_string(),
+        simulator: preview.simulator,
+        vram_estimate_gb: memory.gb,
+        vram_estimate: memory.estimate,
+        warnings,
+    })
 }
 
 /// Fields that are not set and could be better than their defaults. `trained_for`: tokens, if known.
