@@ -3,13 +3,14 @@
 use std::{
     collections::HashMap,
     path::PathBuf,
-    sync::{Arc, atomic::AtomicU64},
+    sync::Arc,
     time::Duration,
 };
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
     ApiError, Clock, ErrorCode, KeyId, LogWindow, ModelId, ModelsDir, OrgId, UserId,
+    audit::AuditEntry,
     diagnosis::Watch,
     engine::{EngineVersion, LaunchWarning},
     engine_metrics::EngineMetrics,
@@ -147,6 +148,9 @@ impl Refresh {
     }
 }
 
+/// Makes the row of the audit log for images that were loaded, from their references.
+pub type LoadedImages = Box<dyn FnOnce(&[String]) -> AuditEntry + Send>;
+
 /// Lines of an engine's log as they come.
 pub type LogStream = BoxStream<'static, String>;
 
@@ -179,12 +183,13 @@ pub trait Engines: Send + Sync + 'static {
     fn image_of(&self, engine: EngineKind, wished: Option<&str>) -> String;
     /// An image as the container runtime knows it; `None` if it is not there.
     fn image(&self, reference: &str) -> BoxFuture<'static, Result<Option<Image>, ApiError>>;
-    /// Loads the images of an archive and returns their references. Counts in `sent` how many bytes of the archive are
-    /// on their way.
+    /// Loads the images of an archive and returns their references. `path` is what the request calls it. The load is a
+    /// job, which goes on if the returned future is dropped; `did` makes its row of the audit log.
     fn load_images(
         &self,
         archive: PathBuf,
-        sent: Arc<AtomicU64>,
+        path: String,
+        did: LoadedImages,
     ) -> BoxFuture<'static, Result<Vec<String>, ApiError>>;
     /// What is known of a model right now.
     fn live(&self, model: ModelId) -> Live;

@@ -25,7 +25,7 @@ use crate::{
     local_user,
     operation::{Body, Created, Field, Name, NoQuery, Operation, Query, Text, form, read},
     password::{NewPassword, Passwords},
-    policy::Stranger,
+    caller::Stranger,
 };
 
 form! {

@@ -29,7 +29,7 @@ use crate::{
         Body, Created, Deleted, Field, Line, Listed, NoQuery, Operation, Page, Query, Switch, UuidId,
         Written, form, query,
     },
-    policy::Caller,
+    caller::Caller,
 };
 
 /// Most chats of one user, and most messages of one chat.

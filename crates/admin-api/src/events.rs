@@ -37,7 +37,7 @@ use crate::{
     feed::{Catch, Event},
     models,
     operation::{Doc, Input, Operation, Output, Param, Query, query},
-    policy::{Caller, Grant},
+    caller::{Caller, Grant},
     seats::Seat,
     session,
 };

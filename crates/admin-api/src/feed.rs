@@ -7,14 +7,14 @@ use std::{
     time::Duration,
 };
 
-use gantry_domain::{ModelId, diagnosis::Diagnosis, model::Model};
+use gantry_domain::{ModelId, diagnosis::Diagnosis, job::Job, model::Model};
 use tokio::sync::{Notify, broadcast};
 use tracing::warn;
 
 use crate::{
     App,
     error::Outcome,
-    events::message::{Job, Message, ModelNow, OfModel, Pull, PullNow, PulledModel},
+    events::message::{Message, ModelNow, OfModel, Pull, PullNow, PulledModel},
     models,
 };
 
@@ -130,8 +130,8 @@ impl Feed {
     }
 
     /// Sends an event about the progress of a job.
-    pub(crate) fn job(&self, job: Job) {
-        self.ring().tell(Message::Job(job), &self.live);
+    pub fn job(&self, job: &Job) {
+        self.ring().tell(Message::Job(job.into()), &self.live);
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {

@@ -19,7 +19,7 @@ use crate::{
     app::LiveRoute,
     error::{Outcome, Problem},
     operation::{Listed, NoQuery, Operation, Page, Query},
-    policy::Caller,
+    caller::Caller,
 };
 
 /// llama-server's context unless the record says otherwise: the specification's default of `context_size`, which is

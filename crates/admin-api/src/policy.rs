@@ -3,7 +3,6 @@
 use axum::http::Method;
 use gantry_domain::{Role, account_token::Right};
 
-pub(crate) use crate::caller::{Caller, Grant, Stranger, sign_in_first, unauthenticated};
 
 /// Who may call a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

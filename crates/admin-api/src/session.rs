@@ -18,7 +18,7 @@ use tracing::{debug, warn};
 use crate::{
     App,
     error::Outcome,
-    policy::{Caller, Grant},
+    caller::{Caller, Grant},
 };
 
 /// Longest time for moving the end of a session, which happens beside the request itself.

@@ -20,9 +20,9 @@ use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture, stream};
 use gantry_admin_api::{
     Allowances, EngineLog, Engines, LogStream, Spent, SpoolReport, TestReport, TestType,
-    app::{self, HubRepository, Image, LimitHolder, Live, LiveRoute, MachineView, Preview},
+    app::{self, HubRepository, Image, LimitHolder, Live, LiveRoute, LoadedImages, MachineView, Preview},
 };
-use gantry_control::{Control, live::Drift};
+use gantry_control::{Control, jobs::image_load, live::Drift};
 use gantry_dataplane::{
     Other,
     limits::{Moment, Subject},
@@ -251,18 +251,11 @@ impl Engines for Adapter {
     fn load_images(
         &self,
         archive: PathBuf,
-        sent: Arc<AtomicU64>,
+        path: String,
+        did: LoadedImages,
     ) -> BoxFuture<'static, Result<Vec<String>, ApiError>> {
-        let runtime = Arc::clone(&self.control.runtime);
-        async move {
-            runtime.load(&archive, sent).await.map_err(|error| match error {
-                RuntimeError::Refused { detail, .. } => {
-                    ApiError::invalid("path", format!("the file could not be loaded: {detail}"))
-                }
-                error => unavailable(&error),
-            })
-        }
-        .boxed()
+        let control = Arc::clone(&self.control);
+        async move { image_load::load_images(&control, archive, &path, did).await }.boxed()
     }
 
     fn live(&self, model: ModelId) -> Live {

@@ -18,7 +18,7 @@ use gantry_admin_api::{
 };
 use gantry_connect::HttpUrl;
 use gantry_control::{
-    Control, budgets, hub,
+    Control, budgets, hub, jobs,
     machine::Machine,
     publish, sample,
     share::Share,
@@ -33,7 +33,7 @@ use gantry_dataplane::{
     limits::{GatewayLink, Limiter},
     spool::Reader,
 };
-use gantry_domain::{Clock, ModelId, engine::Host, image::AllowedImages, limit::Limits, web::Web};
+use gantry_domain::{Clock, ModelId, engine::Host, image::AllowedImages, job::Job, limit::Limits, web::Web};
 use gantry_settings::{Entry, Settings};
 use gantry_store::{DatabaseKind, Store};
 use http::HeaderValue;
@@ -158,7 +158,7 @@ impl Gateway {
 
         let supervisor = Supervisor::default();
         work(&supervisor, &control, hints, requests, questions);
-        follow(&supervisor, &app);
+        follow(&supervisor, &app, &control.jobs);
         if let Some(share) = share {
             supervisor.spawn("limits", |stop| share.run(Arc::clone(&shared), stop));
         }
@@ -200,10 +200,25 @@ impl Gateway {
 }
 
 /// Starts the tasks that maintain the admin API's state: the feed of events, and when tokens were used last.
-fn follow(supervisor: &Supervisor, app: &App) {
+fn follow(supervisor: &Supervisor, app: &App, jobs: &jobs::Jobs) {
     let (watched, used) = (app.clone(), app.clone());
+    let progress = show_jobs(app.clone(), jobs.updates());
+    supervisor.spawn("job events", |stop| async move {
+        stop.run_until_cancelled(progress).await;
+    });
     supervisor.spawn("events", |stop| events::watch(watched, async move { stop.cancelled().await }));
     supervisor.spawn("tokens", |stop| uses::keep(used, async move { stop.cancelled().await }));
+}
+
+/// Shows the progress of jobs in the feed of events.
+async fn show_jobs(app: App, mut updates: broadcast::Receiver<Job>) {
+    loop {
+        match updates.recv().await {
+            Ok(job) => app.feed.job(&job),
+            Err(broadcast::error::RecvError::Lagged(_)) => {}
+            Err(broadcast::error::RecvError::Closed) => return,
+        }
+    }
 }
 
 /// Waits until the gateway has to stop. Returns `true` after a signal. Returns `false` if a task ended by itself: that
@@ -247,6 +262,7 @@ fn work(
     supervisor.spawn("versions", |stop| versions::run(asking, questions, stop));
     supervisor.spawn("publisher", |stop| publish::run(publisher, requests, stop));
     supervisor.spawn("reconciler", |stop| supervise::run(reconciler, hints, stop));
+    supervisor.spawn("jobs", |stop| jobs::run(Arc::clone(&control.jobs), stop));
     supervisor.spawn("upkeep", |stop| upkeep::run(keeper, stop));
     supervisor.spawn("budgets", |stop| budgets::run(treasurer, stop));
 }
@@ -337,6 +353,7 @@ fn control(
         images: gantry_control::preview::Images::default(),
         orphans_stopped: AtomicU64::new(0),
         restarts: gantry_control::restarts::Restarts::default(),
+        jobs: jobs::Jobs::new(storage.store.clone(), storage.clock.clone(), storage.home.clone()),
         machine,
         samples: Arc::default(),
         upstreams: upstreams::Upstreams::default(),

@@ -45,7 +45,7 @@ pub(super) fn page() -> String {
     }
     out.push_str("\n## Requests\n\nWithout signing in:\n\n");
     for route in public {
-        let _ = writeln!(out, "- `{} {}`: {}", route.method, shown(route.path), route.doc().summary());
+        let _ = writeln!(out, "- `{} {}`: {}", route.method, shown(route.path), route.summary());
     }
     for (area, routes) in by_area {
         let _ = write!(
@@ -72,7 +72,7 @@ fn row(route: &Route) -> String {
         "| `{} {}` | {} | {} | {scope} |",
         route.method,
         shown(route.path),
-        route.doc().summary(),
+        route.summary(),
         marks.join(" | ")
     )
 }

@@ -10,7 +10,7 @@ use crate::{
     error::Outcome,
     keys::{KeyView, Maker, NewKeyView, OwnKeyForm, create_key, listed, revoke_key},
     operation::{Body, Created, Deleted, Id, Listed, Operation, Page, Query, Search, query},
-    policy::Caller,
+    caller::Caller,
 };
 
 query! {

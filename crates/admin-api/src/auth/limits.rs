@@ -14,7 +14,7 @@ use crate::{
     app::LimitHolder,
     error::Outcome,
     operation::{NoQuery, Operation, Query},
-    policy::Caller,
+    caller::Caller,
 };
 
 /// Most keys of one user that are shown; users can make 100 themselves.

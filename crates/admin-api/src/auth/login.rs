@@ -23,7 +23,7 @@ use crate::{
     guard,
     operation::{Body, Operation, Text, form},
     password::GivenPassword,
-    policy::Stranger,
+    caller::Stranger,
 };
 
 /// Most sessions of one user at once: more than anybody has browsers and scripts. All sessions of all users are in

@@ -19,7 +19,7 @@ use crate::{
     App,
     error::Outcome,
     operation::{Done, NoQuery, Operation, Query},
-    policy::Caller,
+    caller::Caller,
 };
 
 view! {

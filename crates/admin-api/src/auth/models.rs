@@ -11,7 +11,7 @@ use crate::{
     App,
     error::Outcome,
     operation::{Listed, Operation, Page, Query},
-    policy::Caller,
+    caller::Caller,
 };
 
 view! {

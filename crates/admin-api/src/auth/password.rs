@@ -10,7 +10,7 @@ use crate::{
     error::{Outcome, Problem},
     operation::{Body, Done, Operation, form},
     password::{GivenPassword, NewPassword},
-    policy::{self, Caller},
+    caller::{self, Caller},
 };
 
 form! {
@@ -58,7 +58,7 @@ pub(crate) async fn change(
     tx.exclusive().await?;
     let now_is = tx.session(&caller.session()?).await?.map(|(_, user, _)| user.password_hash);
     if now_is.as_ref() != Some(&caller.user.password_hash) {
-        return Err(policy::sign_in_first());
+        return Err(caller::sign_in_first());
     }
     tx.update_user(caller.user.id, &UserChange { password_hash, ..UserChange::default() }).await?;
     // This session ends too: somebody may have its cookie, which may be why the password is changed.

@@ -22,7 +22,8 @@ use crate::{
     error::Outcome,
     keys::words,
     operation::{Body, Created, Deleted, Field, Id, Listed, Name, Operation, Page, Query, form, read},
-    policy::{self, AREAS, Caller},
+    caller::{self, Caller},
+    policy::AREAS,
     tokens::{self, TokenView},
 };
 
@@ -173,7 +174,7 @@ async fn still_signed_in(tx: &mut Tx, caller: &Caller, now: Timestamp) -> Outcom
     let holds = |(session, user, org_enabled): &(Session, User, bool)| {
         user.enabled && *org_enabled && Session::is_current(session.created_at, session.expires_at, now)
     };
-    known.filter(holds).map(|(_, user, _)| user).ok_or_else(policy::sign_in_first)
+    known.filter(holds).map(|(_, user, _)| user).ok_or_else(caller::sign_in_first)
 }
 
 /// Counts the tokens that the user made within a day. A revoked token is gone, but the row of the audit log that says

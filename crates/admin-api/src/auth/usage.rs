@@ -6,7 +6,7 @@ use crate::{
     App,
     error::Outcome,
     operation::{Listed, Operation, Page, Query, query},
-    policy::Caller,
+    caller::Caller,
     usage::{
         self, READ_ERRORS, UsageView,
         aggregate::{self, GroupView, Grouping},

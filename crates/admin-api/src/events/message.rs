@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use gantry_domain::{
     ModelId,
+    job::{self, Job, JobKind},
     model::State,
     schema::{Components, Shape, component, event, json_text, one_of, text},
     view,
@@ -69,19 +70,32 @@ view! {
     }
 }
 
-/// The only kind of job so far.
-pub(crate) const IMAGE_LOAD: &str = "image_load";
-
 view! {
-    /// Something that takes long and that somebody waits for.
+    /// A job: work that takes long.
     #[derive(Debug)]
-    pub(crate) struct Job {
-        pub(crate) job: &'static str as one_of(&[IMAGE_LOAD]),
+    pub(crate) struct JobNow {
+        pub(crate) job: JobKind as one_of(&JobKind::WORDS),
         /// The file, as the request named it.
         pub(crate) path: String,
         pub(crate) state: JobState,
         pub(crate) done_bytes: u64,
         pub(crate) total_bytes: u64,
+    }
+}
+
+impl From<&Job> for JobNow {
+    fn from(job: &Job) -> Self {
+        Self {
+            job: job.kind,
+            path: job.object.clone(),
+            state: match job.state {
+                job::JobState::Running => JobState::Running,
+                job::JobState::Completed => JobState::Done,
+                job::JobState::Failed | job::JobState::Cancelled => JobState::Failed,
+            },
+            done_bytes: job.progress.done_bytes,
+            total_bytes: job.progress.total_bytes.unwrap_or(0),
+        }
     }
 }
 
@@ -169,7 +183,7 @@ messages! {
     /// The log is over.
     LogEnd(OfModel) = "log_end";
     /// The progress of a job.
-    Job(Job) = "job";
+    Job(JobNow) = "job";
     /// The reader is too slow and has to connect again.
     Lag(Lag) = "lag";
 }

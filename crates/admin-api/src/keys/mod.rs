@@ -24,7 +24,7 @@ use crate::{
     error::{Outcome, Problem},
     limits::Budgets,
     operation::{Body, Created, Deleted, Id, Listed, Operation, Page, Query, Search, query},
-    policy::Caller,
+    caller::Caller,
     users,
 };
 

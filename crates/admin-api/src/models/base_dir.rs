@@ -20,7 +20,7 @@ use crate::{
     App,
     error::{Outcome, Problem},
     operation::{Body, Field, Operation, form},
-    policy::Caller,
+    caller::Caller,
 };
 
 view! {

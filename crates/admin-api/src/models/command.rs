@@ -22,7 +22,7 @@ use crate::{
     app::Parts,
     error::{Outcome, Problem},
     operation::{Accepted, Deleted, Either, Id, Operation, Query, Switch, query},
-    policy::Caller,
+    caller::Caller,
 };
 
 /// How long a start waits for an immediate refusal.

@@ -18,7 +18,7 @@ use crate::{
     App,
     app::LogStream,
     operation::{Doc, Output},
-    policy::Grant,
+    caller::Grant,
     seats::Seat,
     session,
 };

@@ -35,7 +35,7 @@ use crate::{
     app::Parts,
     error::{Outcome, Problem},
     operation::{Body, Created, Id, Listed, Operation, Page, Query, Switch, query},
-    policy::Caller,
+    caller::Caller,
 };
 
 /// The field that names a model's own files.

@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     App,
     app::{Drift, Live},
-    policy::Caller,
+    caller::Caller,
 };
 
 /// The text that is shown instead of a value that the reader may not see.

@@ -16,7 +16,7 @@ use crate::{
     app::{Drift, EngineLog, Parts, TestReport},
     error::Outcome,
     operation::{Either, Id, Listed, Number, Operation, Page, Query, Switch, query},
-    policy::Caller,
+    caller::Caller,
 };
 
 /// Most events that are read of a model: more than are kept.

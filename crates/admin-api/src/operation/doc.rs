@@ -71,58 +71,13 @@ impl Doc {
         self
     }
 
-    /// Adds an optional parameter of the query string.
-    pub(crate) fn query(mut self, name: &'static str, schema: Value, about: impl Into<String>) -> Self {
-        self.params.push(Param { place: "query", name, schema, required: false, about: about.into() });
-        self
-    }
-
     /// Whether it has parameters of the query string.
     pub(crate) fn has_query(&self) -> bool {
         self.params.iter().any(|it| it.place == "query")
     }
 
-    /// Adds a required parameter of the query string.
-    pub(crate) fn needs(mut self, name: &'static str, schema: Value, about: impl Into<String>) -> Self {
-        self.params.push(Param { place: "query", name, schema, required: true, about: about.into() });
-        self
-    }
-
-    pub(crate) fn header(mut self, name: &'static str, schema: Value, about: impl Into<String>) -> Self {
-        self.params.push(Param { place: "header", name, schema, required: false, about: about.into() });
-        self
-    }
-
-    /// Adds the parameters `limit` and `offset`.
-    pub(crate) fn paged(self) -> Self {
-        self.query("limit", schema::defaulted(schema::whole(1, 1000), 100), "At most so many entries.").query(
-            "offset",
-            schema::defaulted(schema::whole(0, 1_000_000_000), 0),
-            "Entries to leave out first.",
-        )
-    }
-
-    /// `sort`: one of the columns, with `-` in front or `:asc` or `:desc` behind; `default` where it is not there.
-    pub(crate) fn sorted(self, columns: &[&str], default: &str) -> Self {
-        let words: Vec<String> = columns
-            .iter()
-            .flat_map(|it| [(*it).to_owned(), format!("-{it}"), format!("{it}:asc"), format!("{it}:desc")])
-            .collect();
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.query(
-            "sort",
-            schema::defaulted(schema::one_of(&words), default),
-            "The column to sort by; with `-` in front or `:desc` behind, the largest first.",
-        )
-    }
-
     pub(crate) fn body(mut self, schema: Value) -> Self {
         self.body = Some(schema);
-        self
-    }
-
-    pub(crate) fn or_without_body(mut self) -> Self {
-        self.body_optional = true;
         self
     }
 
@@ -135,37 +90,11 @@ impl Doc {
         self.answer(200, "OK.", schema)
     }
 
-    pub(crate) fn created(self, schema: Value) -> Self {
-        self.answer(201, "Created.", schema)
-    }
-
-    pub(crate) fn accepted(self, schema: Value) -> Self {
-        self.answer(202, "It is recorded; the effect comes later.", schema)
-    }
-
-    /// A window of a list, with the length of the whole in `X-Total-Count`.
-    pub(crate) fn list(mut self, entry: Value) -> Self {
-        let content = vec![(JSON, schema::list(entry))];
-        self.answers.push(Reply { status: 200, about: "A window of the list.", content, counted: true });
-        self
-    }
-
     /// Adds another media type to the last answer.
     pub(crate) fn or(mut self, media_type: &'static str, schema: Value) -> Self {
         if let Some(reply) = self.answers.last_mut() {
             reply.content.push((media_type, schema));
         }
-        self
-    }
-
-    /// An answer that is no JSON.
-    pub(crate) fn text(self, media_type: &'static str, about: &'static str) -> Self {
-        self.other(media_type, about, schema::text())
-    }
-
-    pub(crate) fn other(mut self, media_type: &'static str, about: &'static str, schema: Value) -> Self {
-        let content = vec![(media_type, schema)];
-        self.answers.push(Reply { status: 200, about, content, counted: false });
         self
     }
 

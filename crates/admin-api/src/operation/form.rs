@@ -5,17 +5,9 @@ use std::{borrow::Cow, marker::PhantomData};
 
 use axum::extract::{FromRequest, Request};
 use gantry_domain::{
-    ApiError, FieldProblem, KeyId, ModelId, OrgId, Role, Timestamp, UserId,
-    audit::{Action, ObjectType},
-    chat::ChatRole,
-    key::KeyStatus,
-    limit::LimitMode,
-    model::Task,
+    ApiError, FieldProblem, Timestamp,
     schema::{self, Components, Member},
-    usage::Outcome as Ending,
-    words::either,
 };
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::body::{MaybeObject, Object};
@@ -29,18 +21,9 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    pub(crate) fn new(object: Object) -> Self {
-        Self::at(object, Timestamp::default())
-    }
-
     /// `now` is the time that times in the body are compared with.
-    pub(crate) fn at(object: Object, now: Timestamp) -> Self {
+    pub(crate) fn new(object: Object, now: Timestamp) -> Self {
         Self { map: object.0, problems: Vec::new(), now }
-    }
-
-    /// Returns the time of the request.
-    pub(crate) fn now(&self) -> Timestamp {
-        self.now
     }
 
     pub(crate) fn problem(&mut self, param: &str, message: impl Into<String>) {
@@ -78,21 +61,6 @@ impl Fields {
     ) -> Option<T> {
         self.drop_null(name);
         self.given(name, allowed, read)
-    }
-
-    /// Reads a field with `read`; its absence is a problem.
-    pub(crate) fn required<T>(
-        &mut self,
-        name: &str,
-        allowed: &str,
-        read: impl FnOnce(&Value) -> Option<T>,
-    ) -> Option<T> {
-        if self.map.get(name).is_none_or(Value::is_null) {
-            self.map.shift_remove(name);
-            self.problem(name, format!("`{name}` is required: {allowed}"));
-            return None;
-        }
-        self.optional(name, allowed, read)
     }
 
     /// Reads a change of a field that always has a value: absent is `None`, and `null` is wrong like any other illegal
@@ -233,11 +201,6 @@ pub(crate) mod read {
     }
 }
 
-/// Reads a value with serde, for small closed types.
-pub(crate) fn typed<T: DeserializeOwned>(value: &Value) -> Option<T> {
-    serde_json::from_value(value.clone()).ok()
-}
-
 /// A JSON body that is read as the form `F`, with every mistake in it found at once.
 pub(crate) struct Body<F>(pub(crate) F);
 
@@ -279,7 +242,7 @@ impl<F: Form> FromRequest<App> for OptionalBody<F> {
 }
 
 fn read_form<F: Form>(object: Object, app: &App) -> Result<F, Problem> {
-    let mut fields = Fields::at(object, app.clock.now());
+    let mut fields = Fields::new(object, app.clock.now());
     let form = F::read(&mut fields);
     fields.finish()?;
     // Without a problem there is a form.
@@ -384,174 +347,3 @@ macro_rules! form {
     }};
 }
 pub(crate) use form;
-
-/// A name of 1 to `MAX` characters.
-pub(crate) struct Name<const MAX: usize>;
-
-impl<const MAX: usize> Field for Name<MAX> {
-    type Value = String;
-
-    fn allowed() -> Cow<'static, str> {
-        read::named(MAX).into()
-    }
-
-    fn read(value: &Value, _: Timestamp) -> Option<String> {
-        read::name(MAX)(value)
-    }
-
-    fn schema(_: &mut Components) -> Value {
-        schema::name(MAX)
-    }
-}
-
-/// Any text.
-pub(crate) struct Text;
-
-impl Field for Text {
-    type Value = String;
-
-    fn allowed() -> Cow<'static, str> {
-        "a text".into()
-    }
-
-    fn read(value: &Value, _: Timestamp) -> Option<String> {
-        value.as_str().map(str::to_owned)
-    }
-
-    fn schema(_: &mut Components) -> Value {
-        schema::text()
-    }
-}
-
-/// One line of 1 to `MAX` characters.
-pub(crate) struct Line<const MAX: usize>;
-
-impl<const MAX: usize> Field for Line<MAX> {
-    type Value = String;
-
-    fn allowed() -> Cow<'static, str> {
-        format!("a text of 1 to {MAX} characters in one line").into()
-    }
-
-    fn read(value: &Value, _: Timestamp) -> Option<String> {
-        read::line(MAX)(value)
-    }
-
-    fn schema(_: &mut Components) -> Value {
-        schema::line(MAX)
-    }
-}
-
-/// A time in the future, as RFC 3339 writes it.
-pub(crate) struct Future;
-
-impl Field for Future {
-    type Value = Timestamp;
-
-    fn allowed() -> Cow<'static, str> {
-        "null, or an RFC 3339 time in the future".into()
-    }
-
-    fn read(value: &Value, now: Timestamp) -> Option<Timestamp> {
-        read::time(value).filter(|at| *at > now)
-    }
-
-    fn schema(_: &mut Components) -> Value {
-        schema::time()
-    }
-}
-
-impl Field for bool {
-    type Value = Self;
-
-    fn allowed() -> Cow<'static, str> {
-        "true or false".into()
-    }
-
-    fn read(value: &Value, _: Timestamp) -> Option<Self> {
-        value.as_bool()
-    }
-
-    fn schema(_: &mut Components) -> Value {
-        schema::flag()
-    }
-}
-
-/// Ids of objects that a body refers to.
-macro_rules! ids {
-    ($($type:ty: $path:literal $allowed:literal;)+) => {$(
-        impl Field for $type {
-            type Value = Self;
-
-            fn allowed() -> Cow<'static, str> {
-                $allowed.into()
-            }
-
-            fn read(value: &Value, _: Timestamp) -> Option<Self> {
-                read::id(value).map(Self)
-            }
-
-            fn schema(_: &mut Components) -> Value {
-                schema::id_of($path)
-            }
-        }
-
-        impl super::QueryValue for $type {
-            fn allowed() -> Cow<'static, str> {
-                "a positive whole number".into()
-            }
-
-            fn parse(text: &str) -> Option<Self> {
-                text.parse().ok().filter(|it| *it > 0).map(Self)
-            }
-
-            fn schema(_: &mut Components) -> Value {
-                schema::id_of($path)
-            }
-        }
-    )+};
-}
-
-ids! {
-    OrgId: "orgs" "the id of an organisation";
-    UserId: "users" "the id of a user";
-    KeyId: "keys" "the id of a key";
-    ModelId: "models" "the id of a model";
-}
-
-/// Enums that are written as words.
-macro_rules! words {
-    ($($type:ty),+ $(,)?) => {$(
-        impl Field for $type {
-            type Value = Self;
-
-            fn allowed() -> Cow<'static, str> {
-                either(&<$type>::WORDS).into()
-            }
-
-            fn read(value: &Value, _: Timestamp) -> Option<Self> {
-                Self::parse(value.as_str()?)
-            }
-
-            fn schema(all: &mut Components) -> Value {
-                <Self as schema::Shape>::schema(all)
-            }
-        }
-
-        impl super::QueryValue for $type {
-            fn allowed() -> Cow<'static, str> {
-                <Self as Field>::allowed()
-            }
-
-            fn parse(text: &str) -> Option<Self> {
-                <$type>::parse(text)
-            }
-
-            fn schema(all: &mut Components) -> Value {
-                <Self as schema::Shape>::schema(all)
-            }
-        }
-    )+};
-}
-
-words!(Action, ChatRole, Ending, KeyStatus, LimitMode, ObjectType, Role, Task);

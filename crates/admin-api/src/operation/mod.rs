@@ -10,29 +10,29 @@ mod answer;
 mod body;
 mod doc;
 mod form;
+mod parameters;
 mod path;
 mod query;
 mod signature;
+mod values;
 
 use gantry_domain::ErrorCode;
 
-pub(crate) use answer::{Accepted, Created, Deleted, Done, Either, Listed, Written, deleted};
-pub(crate) use body::{MaybeObject, Object, with_its_body};
-pub use doc::Doc;
-pub(crate) use doc::{JSON, Param, Reply};
-pub(crate) use form::{
-    Body, Change, Field, Fields, Form, Future, Line, Name, OptionalBody, Text, form, read, typed,
-};
+pub(crate) use answer::{Accepted, Created, Deleted, Done, Either, Listed, Written};
+pub(crate) use body::with_its_body;
+pub(crate) use doc::{Doc, JSON, Param, Reply};
+pub(crate) use form::{Body, Change, Field, Fields, Form, OptionalBody, form, read};
 pub(crate) use path::{Id, UuidId};
+pub(crate) use parameters::{Choice, Number, Search, Switch};
 pub(crate) use query::{
-    Choice, MAX_SEARCH, NoQuery, Number, Page, Parameter, Parameters, Params, Query, QueryValue, Required,
-    Search, Switch, query, without_query,
+    NoQuery, Page, Parameter, Parameters, Params, Query, QueryValue, Required, query, without_query,
 };
 pub(crate) use signature::{Input, Output, Signature};
+pub(crate) use values::{Future, Line, Name, Text};
 
 /// What an operation is called, and what the documents say about it beyond what its types say.
 #[derive(Debug, Clone, Copy)]
-pub struct Operation {
+pub(crate) struct Operation {
     id: &'static str,
     summary: &'static str,
     about: &'static str,
@@ -43,6 +43,11 @@ impl Operation {
     /// `id` is the `operationId`, unique, for generated clients; `summary` is one line for people.
     pub(crate) const fn new(id: &'static str, summary: &'static str) -> Self {
         Self { id, summary, about: "", errors: &[] }
+    }
+
+    /// One line for people.
+    pub(crate) fn summary(self) -> &'static str {
+        self.summary
     }
 
     /// What one has to know to use it, in whole sentences.

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     App,
     error::Problem,
-    policy::{Caller, Stranger},
+    caller::{Caller, Stranger},
 };
 
 /// An argument of a handler: what it reads of the request.

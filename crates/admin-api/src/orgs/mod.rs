@@ -13,7 +13,7 @@ use crate::{
     error::{Outcome, Problem},
     limits::{Budgets, LimitChange},
     operation::{Body, Created, Deleted, Id, Listed, Name, Operation, Page, Query, Search, form, query},
-    policy::Caller,
+    caller::Caller,
 };
 
 view! {

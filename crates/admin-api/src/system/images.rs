@@ -4,11 +4,6 @@
 use std::{
     collections::BTreeMap,
     path::{Component, Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
 };
 
 use axum::{Json, extract::State};
@@ -26,13 +21,9 @@ use crate::{
     app::Image,
     audit::record,
     error::{Outcome, Problem},
-    events::message::{IMAGE_LOAD, Job, JobState},
     operation::{Body, Line, Operation, form},
-    policy::Caller,
+    caller::Caller,
 };
-
-/// How often an event about the progress of a load is sent.
-const TELL_EVERY: Duration = Duration::from_millis(500);
 
 view! {
     /// An image that engines start from, or a program where engines are processes of the machine.
@@ -163,7 +154,7 @@ view! {
 pub(crate) const LOAD: Operation = Operation::new("loadContainerImages", "Load images from a file")
     .about(
         "`path` names an archive as `docker save` writes it, in one of the folders of `EXPORT_DIRS`. The answer comes \
-         when the images are there, which may take minutes; `GET /admin/events` reports the progress meanwhile (`job`).",
+         when the images are there, which may take minutes; `GET /admin/events` reports the progress meanwhile (`job`). The load goes on if the client leaves.",
     )
     .errors(&[
         ErrorCode::NotFound,
@@ -179,31 +170,12 @@ pub(crate) async fn load(
 ) -> Outcome<Json<Loaded>> {
     let (dirs, object) = (app.export_dirs.clone(), path.clone());
     let archive = app.disk.look(move || archive(&dirs, &path)).await??;
-    let loaded = Loaded { loaded: load_and_tell(&app, archive, &object).await? };
-    let mut tx = app.store.write().await?;
-    let entry = caller.did(Action::ImageLoad, &object).created(record(&loaded));
-    tx.audit(&entry, app.clock.now()).await?;
-    tx.commit().await?;
-    Ok(Json(loaded))
-}
-
-async fn load_and_tell(app: &App, archive: PathBuf, path: &str) -> Result<Vec<String>, ApiError> {
-    let total = tokio::fs::metadata(&archive).await.map_or(0, |it| it.len());
-    let sent = Arc::new(AtomicU64::new(0));
-    let tell = |state: JobState| {
-        let (path, done_bytes) = (path.to_owned(), sent.load(Relaxed));
-        app.feed.job(Job { job: IMAGE_LOAD, path, state, done_bytes, total_bytes: total });
+    let file = object.clone();
+    let did = move |loaded: &[String]| {
+        caller.did(Action::ImageLoad, &file).created(record(Loaded { loaded: loaded.to_vec() }))
     };
-    let mut work = app.engines.load_images(archive, Arc::clone(&sent));
-    let mut tick = tokio::time::interval(TELL_EVERY);
-    let loaded = loop {
-        tokio::select! {
-            loaded = &mut work => break loaded,
-            _ = tick.tick() => tell(JobState::Running),
-        }
-    };
-    tell(if loaded.is_ok() { JobState::Done } else { JobState::Failed });
-    loaded
+    let loaded = app.engines.load_images(archive, object, Box::new(did)).await?;
+    Ok(Json(Loaded { loaded }))
 }
 
 /// Every image that is looked for, with the ids of the models that start with it.

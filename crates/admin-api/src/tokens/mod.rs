@@ -19,7 +19,7 @@ use crate::{
     app::Parts,
     error::Outcome,
     operation::{Deleted, Id, Listed, Operation, Page, Query, query},
-    policy::{Caller, Grant, unauthenticated},
+    caller::{Caller, Grant, unauthenticated},
     users,
 };
 use standing::Standing;

@@ -15,7 +15,7 @@ use crate::{
     App,
     error::Outcome,
     operation::{Choice, Listed, Operation, Page, Query, query},
-    policy::Caller,
+    caller::Caller,
 };
 
 view! {

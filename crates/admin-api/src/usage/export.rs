@@ -26,7 +26,7 @@ use crate::{
     App,
     error::Outcome,
     operation::{Doc, Operation, Output, Query},
-    policy::{Caller, Grant},
+    caller::{Caller, Grant},
 };
 
 /// Rows of one page: about a megabyte.

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::{
     error::{Outcome, Problem},
     operation::{Number, QueryValue, Switch, query},
-    policy::Caller,
+    caller::Caller,
 };
 
 /// Longest time that `hours` may reach back: a leap year.

@@ -9,7 +9,7 @@ use crate::{
     App,
     error::Outcome,
     operation::{Operation, Query},
-    policy::Caller,
+    caller::Caller,
 };
 
 view! {

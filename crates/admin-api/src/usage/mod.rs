@@ -22,7 +22,7 @@ use crate::{
     App,
     error::Outcome,
     operation::{Listed, Operation, Page, Query, query},
-    policy::Caller,
+    caller::Caller,
 };
 
 /// What all reads of usage may answer: those of one caller run one after the other, and only a few may wait.

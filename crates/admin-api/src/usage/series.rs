@@ -12,7 +12,7 @@ use crate::{
     App,
     error::{Outcome, Problem},
     operation::{Choice, Operation, Query, query},
-    policy::Caller,
+    caller::Caller,
 };
 
 /// Most steps of a series: more than a year of hours.

@@ -18,7 +18,7 @@ use crate::{
     limits::{Budgets, LimitChange},
     operation::{Body, Created, Deleted, Id, Listed, Name, Operation, Page, Query, Search, form, query},
     password::NewPassword,
-    policy::Caller,
+    caller::Caller,
 };
 
 view! {

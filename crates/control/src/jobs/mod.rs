@@ -46,6 +46,9 @@ const UPDATES: usize = 256;
 /// Why a job failed whose gateway ended first.
 const INTERRUPTED: &str = "interrupted: the gateway ended before the job did";
 
+/// A job from its beginning to its end.
+type Work = BoxFuture<'static, ()>;
+
 /// The jobs of this gateway.
 pub struct Jobs {
     store: Store,
@@ -53,14 +56,13 @@ pub struct Jobs {
     /// The name of this gateway in records.
     gateway: String,
     running: Mutex<HashMap<JobId, JobHandle>>,
-    work: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
+    work: mpsc::UnboundedSender<Work>,
+    /// The other end of `work`, until [`run`] takes it.
+    waiting: Mutex<Option<mpsc::UnboundedReceiver<Work>>>,
     updates: broadcast::Sender<Job>,
     /// Whether the gateway ends: jobs are interrupted then, and not cancelled.
     ending: AtomicBool,
 }
-
-/// The work of jobs that began, for [`run`].
-pub struct Requests(mpsc::UnboundedReceiver<BoxFuture<'static, ()>>);
 
 /// By which the work of a job says how far it is, and notices that it is to end.
 #[derive(Clone)]
@@ -140,19 +142,19 @@ impl JobHandle {
 }
 
 impl Jobs {
-    /// Returns the jobs of `gateway`, and the other end of their queue.
-    pub fn new(store: Store, clock: Clock, gateway: String) -> (Arc<Self>, Requests) {
-        let (work, requests) = mpsc::unbounded_channel();
-        let jobs = Self {
+    /// Returns the jobs of `gateway`. They are worked on while [`run`] runs.
+    pub fn new(store: Store, clock: Clock, gateway: String) -> Arc<Self> {
+        let (work, waiting) = mpsc::unbounded_channel();
+        Arc::new(Self {
             store,
             clock,
             gateway,
             running: Mutex::default(),
             work,
+            waiting: Mutex::new(Some(waiting)),
             updates: broadcast::channel(UPDATES).0,
             ending: AtomicBool::new(false),
-        };
-        (Arc::new(jobs), Requests(requests))
+        })
     }
 
     /// Returns the records of jobs as they change. The last one of a job has its end.
@@ -282,15 +284,16 @@ fn note(result: StoreResult<()>, what: &str) {
     }
 }
 
-/// Does the work of all jobs until `stop`, which interrupts those that still run.
-pub async fn run(jobs: Arc<Jobs>, Requests(mut requests): Requests, stop: CancellationToken) {
+/// Does the work of all jobs until `stop`, which interrupts those that still run. Called once.
+pub async fn run(jobs: Arc<Jobs>, stop: CancellationToken) {
+    let Some(mut waiting) = jobs.waiting.lock().take() else { return };
     let mut work = FuturesUnordered::new();
     let mut retry = tokio::time::interval(RETRY);
     let mut recovered = false;
     loop {
         tokio::select! {
             () = stop.cancelled() => break,
-            Some(next) = requests.recv() => work.push(next),
+            Some(next) = waiting.recv() => work.push(next),
             Some(()) = work.next(), if !work.is_empty() => {}
             _ = retry.tick(), if !recovered => {
                 let done = in_time(jobs.end_interrupted()).await;

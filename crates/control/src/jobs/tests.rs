@@ -18,9 +18,9 @@ async fn store(dir: &TempDir) -> Store {
 
 #[expect(clippy::disallowed_methods, reason = "the Supervisor is the server's")]
 fn start(store: &Store) -> Gateway {
-    let (jobs, requests) = Jobs::new(store.clone(), Clock::default(), "here".to_owned());
+    let jobs = Jobs::new(store.clone(), Clock::default(), "here".to_owned());
     let stop = CancellationToken::new();
-    let task = tokio::spawn(run(Arc::clone(&jobs), requests, stop.clone()));
+    let task = tokio::spawn(run(Arc::clone(&jobs), stop.clone()));
     Gateway { jobs, stop, task }
 }
 

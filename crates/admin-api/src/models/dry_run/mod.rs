@@ -24,7 +24,7 @@ use crate::{
     app::Preview,
     error::Outcome,
     operation::{Body, Id, Operation},
-    policy::Caller,
+    caller::Caller,
 };
 
 /// Variables whose values are no secrets.

@@ -28,7 +28,7 @@ use crate::{
         Body, Created, Deleted, Doc, Either, Input, Listed, Operation, Page, Query, QueryValue, Required,
         query,
     },
-    policy::Caller,
+    caller::Caller,
 };
 
 view! {

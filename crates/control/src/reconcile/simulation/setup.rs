@@ -80,14 +80,13 @@ pub(in crate::reconcile) fn gateway(
     let breaker = breaker::Settings { failures: 5, cooldown: Duration::from_secs(30) };
     Arc::new(Control {
         config: config(breaker),
-        store,
         clock: clock.clone(),
         steady: clock.clone(),
         boot,
         listeners: None,
         prober: Arc::new(Probes { engines: Arc::clone(engines), fake: fake.clone() }),
         runtime: Arc::new(fake.clone()),
-        shared: Arc::new(Shared::new(Catalog::default(), clock)),
+        shared: Arc::new(Shared::new(Catalog::default(), clock.clone())),
         publisher: Publisher::new(breaker),
         live: Arc::default(),
         supervision: Arc::new(crate::supervise::Supervision::alone()),
@@ -99,9 +98,11 @@ pub(in crate::reconcile) fn gateway(
         images: crate::preview::Images::default(),
         orphans_stopped: 0.into(),
         restarts: crate::restarts::Restarts::default(),
+        jobs: crate::jobs::Jobs::new(store.clone(), clock.clone(), String::new()),
         samples: Arc::default(),
         upstreams: crate::upstreams::Upstreams::default(),
         phases: tokio::sync::broadcast::channel(16).0,
+        store,
     })
 }
 
