@@ -58,18 +58,16 @@ pub fn owner(local: SocketAddr, peer: Option<SocketAddr>) -> io::Result<Option<u
 pub fn owners(local: SocketAddr) -> io::Result<Vec<u32>> {
     let local = canonical(local);
     for _ in 1..READS {
-        let found = connections(local)?;
+        let found = connected(&table()?, local);
         if !found.is_empty() {
             return Ok(found);
         }
     }
-    connections(local)
+    Ok(connected(&table()?, local))
 }
 
-fn connections(local: SocketAddr) -> io::Result<Vec<u32>> {
-    let mut found = table()?;
-    found.retain(|it| it.state == ESTABLISHED && it.local == local);
-    Ok(found.into_iter().map(|it| it.user).collect())
+fn connected(table: &[Line], local: SocketAddr) -> Vec<u32> {
+    table.iter().filter(|it| it.state == ESTABLISHED && it.local == local).map(|it| it.user).collect()
 }
 
 fn canonical(address: SocketAddr) -> SocketAddr {
@@ -217,6 +215,15 @@ mod tests {
         // A socket of IPv6 that is connected by IPv4.
         let mapped = text.replace("0100007F:C4CA", "0000000000000000FFFF00000100007F:C4CA");
         assert_eq!(Line::parse(&mapped).unwrap().local, end);
+        let users = |text: &str, local: &str| {
+            connected(&[Line::parse(text).unwrap()], canonical(local.parse().unwrap()))
+        };
+        assert_eq!(users(text, "127.0.0.1:50378"), [65534]);
+        assert_eq!(users(text, "[::ffff:127.0.0.1]:50378"), [65534]);
+        assert_eq!(users(text, "127.0.0.1:50379"), []);
+        assert_eq!(users(text, "127.0.0.2:50378"), []);
+        // One that its program closed: whose it was is not known any more.
+        assert_eq!(users(&text.replace(" 01 ", " 05 ").replace("65534", "0"), "127.0.0.1:50378"), []);
         let six = text.replace("0100007F:C4CA", "00000000000000000000000001000000:C4CA");
         assert_eq!(Line::parse(&six).unwrap().local, "[::1]:50378".parse().unwrap());
         for junk in ["", "x", "1: 7F:1 2:3 01 a b c 0", "1: 0100007F:C4CA", "1: g100007F:C4CA x 01 a b c 0"] {

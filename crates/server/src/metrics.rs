@@ -22,7 +22,7 @@ use axum::{
 };
 use gantry_control::{Control, machine::host};
 use gantry_dataplane::{
-    Histogram, ModelStats, Retry, RouteTarget,
+    Catalog, Histogram, ModelStats, Retry, RouteTarget,
     limits::{LimitKind, Limiter},
     stats::{CLASSES, MAX_MODELS, OTHER},
 };
@@ -295,6 +295,11 @@ impl Page {
 
     fn engines(&mut self, control: &Control) {
         let catalog = control.shared.catalog.load();
+        self.models(control, &catalog);
+        self.upstreams(control, &catalog);
+    }
+
+    fn models(&mut self, control: &Control, catalog: &Catalog) {
         let state = |target: &RouteTarget| match target {
             RouteTarget::Up(_) | RouteTarget::AnyOf(_) | RouteTarget::Elsewhere => ModelState::Running,
             RouteTarget::Returning { .. } => ModelState::Starting,
@@ -312,6 +317,9 @@ impl Page {
             self.line(metrics::RESTARTS, "", &[&name, reason], None, n);
         }
         self.one(metrics::GIVEN_UP, Some(control.live.given_up()));
+    }
+
+    fn upstreams(&mut self, control: &Control, catalog: &Catalog) {
         let views = control.upstreams();
         // Entries of one served name are next to each other.
         let engines = views.chunk_by(|a, b| a.served_name == b.served_name);

@@ -75,19 +75,7 @@ impl Storage {
             Duration::from_hours(u64::from(settings.session_ttl_hours.get())),
         );
         let internal_key = secret("engine-key", &settings.internal_engine_api_key)?;
-        let database = settings.database();
-        let database_lock = match database.expose().strip_prefix("sqlite://") {
-            // Without a path there is nothing to lock, and the address is refused below.
-            Some(file) if !file.is_empty() => Some(data_dir::lock_database(Path::new(file))?),
-            _ => None,
-        };
-        let store = open(database.expose(), settings.database_wait_sec.0).await;
-        let store = match database.expose().strip_prefix("sqlite://") {
-            Some(file) => store.with_context(|| data_dir::describe_database(Path::new(file))),
-            None => store.map_err(anyhow::Error::new),
-        };
-        let store = store.context("can't open the database")?.with_seal(sealing::load(settings, &data_dir)?);
-        sealing::at_start(&store).await?;
+        let (store, database_lock) = database(settings, &data_dir).await?;
         let home = instance_id::of_data_dir(&data_dir)?;
         let instance = instance_id::of_database(&store, &data_dir, &home).await?;
         let internal_key = match &settings.internal_engine_api_key {
@@ -118,6 +106,22 @@ impl Storage {
             _locks: (lock, database_lock),
         })
     }
+}
+
+/// Opens the database and what is encrypted in it. A file is locked.
+async fn database(settings: &Settings, data_dir: &Path) -> anyhow::Result<(Store, Option<data_dir::Lock>)> {
+    let database = settings.database();
+    let file = database.expose().strip_prefix("sqlite://").map(Path::new);
+    // Without a path there is nothing to lock, and the address is refused below.
+    let lock = file.filter(|it| !it.as_os_str().is_empty()).map(data_dir::lock_database).transpose()?;
+    let store = open(database.expose(), settings.database_wait_sec.0).await;
+    let store = match file {
+        Some(file) => store.with_context(|| data_dir::describe_database(file)),
+        None => store.map_err(anyhow::Error::new),
+    };
+    let store = store.context("can't open the database")?.with_seal(sealing::load(settings, data_dir)?);
+    sealing::at_start(&store).await?;
+    Ok((store, lock))
 }
 
 /// Opens the database. Waits up to `patience` for a database server that starts later than the gateway, for example

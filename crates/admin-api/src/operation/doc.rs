@@ -61,11 +61,6 @@ impl Doc {
         }
     }
 
-    /// One line for people.
-    pub fn summary(&self) -> &'static str {
-        self.summary
-    }
-
     pub(crate) fn about(mut self, text: &'static str) -> Self {
         self.about = text;
         self

@@ -32,21 +32,7 @@ pub async fn gateway(
     let version = match client.get("/health").await {
         Ok(answer) => answer.json["version"].as_str().map(str::to_owned),
         Err(Failure::Unreachable(_)) => {
-            let mut checks = vec![Check::warn(
-                "gateway",
-                format!("no gateway runs at {url}"),
-                "The checks below are for a gateway that is yet to be started.",
-                &match elsewhere {
-                    [] => "gantry serve".to_owned(),
-                    [port, ..] => {
-                        let all = elsewhere.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-                        format!(
-                            "gantry serve; or check one that runs on this machine (port {all}): gantry doctor --url \
-                             http://127.0.0.1:{port}"
-                        )
-                    }
-                },
-            )];
+            let mut checks = vec![none_runs(url, elsewhere)];
             let ports = [
                 Port { check: "port", setting: "GATEWAY_LISTEN", addr: listen },
                 Port { check: "metrics_port", setting: "METRICS_LISTEN", addr: metrics },
@@ -78,6 +64,21 @@ pub async fn gateway(
     }];
     checks.push(readiness(&client).await);
     (checks, true)
+}
+
+fn none_runs(url: &str, elsewhere: &[u16]) -> Check {
+    let fix = match elsewhere {
+        [] => "gantry serve".to_owned(),
+        [port, ..] => {
+            let all = elsewhere.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            format!(
+                "gantry serve; or check one that runs on this machine (port {all}): gantry doctor --url \
+                 http://127.0.0.1:{port}"
+            )
+        }
+    };
+    let means = "The checks below are for a gateway that is yet to be started.";
+    Check::warn("gateway", format!("no gateway runs at {url}"), means, &fix)
 }
 
 /// Returns the port of an address on this machine; `None` for other addresses.

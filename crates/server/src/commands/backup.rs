@@ -41,21 +41,7 @@ pub(crate) fn run(
         let version = copied.context("can't copy the database")?;
         lines.push(format!("{}: the database, schema version {version}", to.join(DATABASE).display()));
     }
-    for name in secrets(&data.join(SECRETS))? {
-        private_dir(&to.join(SECRETS))?;
-        let name = Path::new(SECRETS).join(name);
-        copy(&data.join(&name), &to.join(&name))?;
-        lines.push(format!("{}: a secret", to.join(&name).display()));
-    }
-    for name in instance_id::FILES {
-        match copy(&data.join(name), &to.join(name)) {
-            Err(error) if is_missing(&error) => {}
-            done => {
-                done?;
-                lines.push(format!("{}: which engines belong to this gateway", to.join(name).display()));
-            }
-        }
-    }
+    lines.extend(copy_files(data, to)?);
     fs::File::open(to).and_then(|it| it.sync_all()).with_context(|| to.display().to_string())?;
     let mut out = io::stdout().lock();
     let closed = "standard output is closed";
@@ -79,6 +65,27 @@ pub(crate) fn run(
         );
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Copies the secrets and the files with ids, and returns a line for each.
+fn copy_files(data: &Path, to: &Path) -> anyhow::Result<Vec<String>> {
+    let mut lines = Vec::new();
+    for name in secrets(&data.join(SECRETS))? {
+        private_dir(&to.join(SECRETS))?;
+        let name = Path::new(SECRETS).join(name);
+        copy(&data.join(&name), &to.join(&name))?;
+        lines.push(format!("{}: a secret", to.join(&name).display()));
+    }
+    for name in instance_id::FILES {
+        match copy(&data.join(name), &to.join(name)) {
+            Err(error) if is_missing(&error) => {}
+            done => {
+                done?;
+                lines.push(format!("{}: which engines belong to this gateway", to.join(name).display()));
+            }
+        }
+    }
+    Ok(lines)
 }
 
 /// Makes the folder of the backup. A folder with files in it is refused, so that a backup never overwrites them or
