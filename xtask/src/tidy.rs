@@ -13,7 +13,7 @@ use serde_json::Value;
 /// Longest source file in lines, its tests not counted. A longer file has more than one subject.
 const LONGEST: usize = 600;
 
-/// For each of our crates, those of ours that it may depend on. From ARCHITECTURE.md.
+/// For each of our crates, those of ours that it may depend on.
 const LAYERS: &[(&str, &[&str])] = &[
     ("gantry-domain", &[]),
     ("gantry-settings", &["gantry-domain"]),

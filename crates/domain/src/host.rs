@@ -118,8 +118,8 @@ pub struct Capabilities {
     pub cpu: Cpu,
     pub container_runtime: RuntimeFound,
     pub supervision: Supervision,
-    pub gpu_toolkit: Found,
-    pub monitoring: Vec<Found>,
+    pub gpu_toolkit: Provider,
+    pub monitoring: Vec<Provider>,
 }
 
 /// The operating system.
@@ -194,7 +194,7 @@ pub struct Supervision {
 
 /// Whether a provider is there, or why not.
 #[derive(Debug, Clone, Serialize)]
-pub struct Found {
+pub struct Provider {
     pub name: &'static str,
     pub available: bool,
     pub detail: String,

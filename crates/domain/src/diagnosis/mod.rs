@@ -22,14 +22,12 @@ mod vllm;
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
-
 use crate::model::{EngineKind, ModelConfig, fields};
 use lines::{Level, Line};
 use pattern::{Captures, shorten};
-use signature::{Found, Signature, Target, Weight, When};
+use signature::{MatchContext, Signature, Target, Weight, When};
 
+pub use crate::model::diagnosis::{Diagnosis, Fix, Severity};
 pub use summary::summary;
 
 /// Most lines of the log that a diagnosis quotes.
@@ -66,52 +64,6 @@ pub enum Watch {
     Rebooted,
 }
 
-/// How serious the failure is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// The model does not start.
-    Error,
-    /// It starts, but not as it should.
-    Warning,
-    /// Worth knowing; nothing is wrong.
-    Info,
-}
-
-/// One way to fix the failure. A diagnosis lists the most promising first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Fix {
-    pub text: String,
-    /// The field of the model's settings to change; absent if something else has to be changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub field: Option<Cow<'static, str>>,
-    /// The value to try. `null` unsets the field; if it is absent, the reader has to choose a value.
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    pub value: Option<Value>,
-}
-
-/// Reads a `null` that is present as a value of its own, apart from an absent field.
-fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(value).map(Some)
-}
-
-/// Why a start failed, in the form that the API and the database use.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Diagnosis {
-    /// Whether a signature matched. If none did, the other fields say the little that is known.
-    pub detected: bool,
-    pub title: String,
-    pub message: String,
-    pub fixes: Vec<Fix>,
-    /// The field of the first fix that has one.
-    pub field: Option<Cow<'static, str>>,
-    pub severity: Severity,
-    /// The signature's name, which never changes; `unknown` if no signature matched.
-    pub error_type: Cow<'static, str>,
-    /// Lines quoted from the log without colours and prefixes: at most five, each of at most 500 bytes.
-    pub evidence: Vec<String>,
-}
-
 /// A signature that matched.
 struct Match<'a> {
     signature: &'static Signature,
@@ -139,13 +91,6 @@ fn table() -> impl Iterator<Item = &'static Signature> {
 /// Returns the names of all signatures: every value that `error_type` may have apart from `unknown`.
 pub fn error_types() -> impl Iterator<Item = &'static str> {
     table().map(|it| it.id)
-}
-
-impl Diagnosis {
-    /// Returns title and message in one line.
-    pub fn line(&self) -> String {
-        format!("{}: {}", self.title, self.message)
-    }
 }
 
 /// Explains a failure from the gateway's or the container runtime's own message alone. If that names the cause, the log
@@ -265,7 +210,7 @@ fn first_line(input: &Input<'_>, lines: &[Line<'_>]) -> Option<usize> {
 
 fn explain(input: &Input<'_>, lines: &[Line<'_>], found: Match<'_>) -> Diagnosis {
     let Match { signature, captures, at, quote } = found;
-    let mut known = Found { engine: input.engine, config: input.config, captures, field: None };
+    let mut known = MatchContext { engine: input.engine, config: input.config, captures, field: None };
     let mut fixes = Vec::with_capacity(signature.fixes.len());
     for advice in signature.fixes {
         if let Target::Field(name) = advice.target

@@ -71,11 +71,6 @@ impl GgmlType {
         let (block, bytes) = self.block()?;
         elements.checked_div(block)?.checked_mul(bytes)
     }
-
-    /// Returns the type with this name in upper case, as in `F16` or `Q8_0`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        TYPES.iter().find(|it| it.1 == name).map(|it| Self(it.0))
-    }
 }
 
 impl fmt::Display for GgmlType {
