@@ -21,7 +21,7 @@ use serde_json::Value;
 /// Longest file in lines: the one bar that files of tests and examples have; [`structure`] has the one of code.
 const LONGEST: usize = 600;
 
-/// For each of our crates, those of ours that it may depend on. From ARCHITECTURE.md.
+/// For each of our crates, those of ours that it may depend on.
 const LAYERS: &[(&str, &[&str])] = &[
     ("gantry-domain", &[]),
     ("gantry-settings", &["gantry-connect", "gantry-domain"]),

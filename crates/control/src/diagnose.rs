@@ -63,7 +63,7 @@ pub(crate) async fn note(control: &Control, model: &Model) {
 
 fn tell(model: &Model, found: &Diagnosis) {
     let (kind, field) = (&found.error_type, found.field.as_deref());
-    warn!(model = model.id.0, kind = %kind, field, "{}", found.line());
+    warn!(model = model.id.0, kind = &**kind, field, "{}", found.line());
 }
 
 fn without_log<'a>(model: &'a Model, reason: &'a str) -> Input<'a> {

@@ -79,7 +79,7 @@ impl EngineMetrics {
 
 /// Reads the text of `/metrics`. Returns `None` if it has none of the engine's known metrics.
 pub fn parse(engine: EngineKind, text: &str) -> Option<EngineMetrics> {
-    let mut seen = Seen::default();
+    let mut seen = Totals::default();
     for sample in text.lines().filter_map(Sample::read) {
         seen.take(engine, &sample);
     }
@@ -206,7 +206,7 @@ impl Sum {
 }
 
 #[derive(Default)]
-struct Seen {
+struct Totals {
     running: Sum,
     waiting: Sum,
     kv_cache: Sum,
@@ -218,7 +218,7 @@ struct Seen {
     latency: Histogram,
 }
 
-impl Seen {
+impl Totals {
     fn take(&mut self, engine: EngineKind, sample: &Sample<'_>) {
         let sum = match (engine, sample.name) {
             (EngineKind::Vllm, "vllm:num_requests_running")

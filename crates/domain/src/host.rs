@@ -136,8 +136,8 @@ view! {
         pub cpu: Cpu,
         pub container_runtime: RuntimeFound,
         pub supervision: Supervision,
-        pub gpu_toolkit: Found,
-        pub monitoring: Vec<Found>,
+        pub gpu_toolkit: Provider,
+        pub monitoring: Vec<Provider>,
     }
 }
 
@@ -221,7 +221,7 @@ view! {
 view! {
     /// Whether a provider is there, or why not.
     #[derive(Debug, Clone)]
-    pub struct Found: "Found" {
+    pub struct Provider: "Found" {
         pub name: &'static str,
         pub available: bool,
         pub detail: String,

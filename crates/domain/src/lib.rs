@@ -1,4 +1,4 @@
-//! Types and pure decisions of Gantry: no I/O, no SQL, no HTTP.
+//! Types and pure decisions of Gantry: no I/O and no SQL. HTTP is here only as headers ([`web`]).
 //!
 //! Everything that the other crates must agree on is here: ids, roles, keys, the model record with its field table, the
 //! decision about the reconciler's next step, the engines' command lines, error codes and usage records.

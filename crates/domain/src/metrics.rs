@@ -6,7 +6,7 @@ use crate::words;
 
 words! {
     /// The Prometheus type of a metric.
-    pub enum Kind {
+    pub enum MetricKind {
         /// A count that only grows.
         Counter = "counter",
         /// A value that goes up and down.
@@ -20,7 +20,7 @@ words! {
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: MetricKind,
     pub labels: &'static [&'static str],
     pub help: &'static str,
 }
@@ -30,7 +30,7 @@ macro_rules! metrics {
         $(
             #[doc = $help]
             pub const $id: Metric =
-                Metric { name: $name, kind: Kind::$kind, labels: &[$($label),*], help: $help };
+                Metric { name: $name, kind: MetricKind::$kind, labels: &[$($label),*], help: $help };
         )+
         /// All metrics, in the order of the reference page.
         pub const ALL: &[Metric] = &[$($id),+];

@@ -173,7 +173,7 @@ fn recorded_logs_are_explained() {
         };
         let found = failed(engine_of(name), &read(name), &json!({}));
         let shown = value(&found).map_or("…".to_owned(), |it| it.to_string());
-        let seen = (found.error_type.as_ref(), found.field.as_deref().unwrap_or("…"), shown.as_str());
+        let seen = (&*found.error_type, found.field.as_deref().unwrap_or("…"), shown.as_str());
         if seen != (id, field, wanted) || !found.detected || found.evidence.is_empty() {
             wrong.push(format!("{name}: {seen:?}, {:?}", found.evidence));
         }
@@ -186,7 +186,7 @@ fn the_gateways_own_reasons_are_explained() {
     for engine in EngineKind::ALL {
         for (reason, id) in REASONS {
             let found = without_log(engine, None, Some(reason));
-            assert_eq!(found.error_type, *id, "{reason}");
+            assert_eq!(&*found.error_type, *id, "{reason}");
             assert_eq!(found.evidence, [*reason]);
         }
     }
@@ -199,7 +199,7 @@ fn an_engine_that_ended_with_the_machine_is_not_blamed() {
         let engine = EngineKind::Llamacpp;
         let reason = Some(reason);
         let input = Input { watch, engine, log, exit_code: None, out_of_memory, reason, config: &config };
-        diagnose(&input).error_type
+        diagnose(&input).error_type.0
     };
     let killed = "engine_unhealthy: container killed (exit code 137)";
     assert_eq!(of(Watch::Unwatched, killed, false, ""), "ended_unwatched");
@@ -221,7 +221,7 @@ fn every_signature_is_hit_by_a_log_or_a_reason() {
     let mut hit: HashSet<&str> = LOGS.lines().filter_map(|it| it.split_whitespace().nth(1)).collect();
     hit.extend(REASONS.iter().map(|it| it.1));
     let offline = tokenizer_offline();
-    hit.insert(&offline.error_type);
+    hit.insert(&*offline.error_type);
     hit.extend(["machine_restarted", "ended_unwatched"]);
     let missing: Vec<_> = error_types().filter(|it| !hit.contains(it)).collect();
     assert!(missing.is_empty(), "{missing:?}");
@@ -305,7 +305,7 @@ fn a_path_points_to_the_field_that_holds_it() {
     let set = json!({"local_path": "tiny-llama-F16.gguf", "draft_model_path": "none.gguf"});
     let found = failed(EngineKind::Llamacpp, &read("llamacpp-draft-missing"), &set);
     assert_eq!(
-        (found.error_type.as_ref(), found.field.as_deref()),
+        (&*found.error_type, found.field.as_deref()),
         ("llamacpp_file_not_found", Some("draft_model_path"))
     );
     let set = json!({"local_path": "tiny-llama-F16.gguf", "mmproj": "none.gguf"});
@@ -329,7 +329,7 @@ fn tokenizer_offline() -> Diagnosis {
 fn a_tokenizer_from_the_hub_is_told_from_a_model() {
     let found = tokenizer_offline();
     assert_eq!(
-        (found.error_type.as_ref(), found.field.as_deref()),
+        (&*found.error_type, found.field.as_deref()),
         ("hub_tokenizer_not_cached", Some("tokenizer"))
     );
 }
@@ -366,7 +366,7 @@ fn pages_that_the_kernel_may_drop_are_proposed_where_they_are_held() {
             reason: None,
             config: &config,
         });
-        assert_eq!(found.error_type, "host_out_of_memory");
+        assert_eq!(&*found.error_type, "host_out_of_memory");
         let fix = found.fixes.into_iter().find(|it| it.field.as_deref() == Some("load_mode"));
         fix.and_then(|it| it.value)
     };
@@ -466,7 +466,7 @@ fn an_unknown_failure_quotes_the_first_error() {
                0.00.031.720 E llama_model_load_from_file_impl: failed to load model\n";
     let found = failed(EngineKind::Llamacpp, log, &json!({}));
     assert!(!found.detected);
-    assert_eq!(found.error_type, "unknown");
+    assert_eq!(&*found.error_type, "unknown");
     assert_eq!(found.message, "the first error in the log is: the moon is full");
     assert_eq!(found.evidence, ["llama_model_load: error loading model: the moon is full"]);
     assert_eq!(summary(log), "failed: the moon is full");

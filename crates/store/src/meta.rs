@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::{
     StoreError, StoreResult, Tx,
-    seal::{self, Opened, Place},
+    seal::{self, Opened, SecretPlace},
     tx::on_db,
 };
 
@@ -63,10 +63,10 @@ impl Tx {
     pub async fn shared_secret(&mut self, name: &str, own: &SecretString) -> StoreResult<SecretString> {
         const SQL: &str = "INSERT INTO meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO NOTHING";
         let key = format!("secret/{name}");
-        let sealed = self.seal.close(Place::Shared, own)?;
+        let sealed = self.seal.close(SecretPlace::Shared, own)?;
         on_db!(self, |conn| sqlx::query(SQL).bind(&key).bind(sealed).execute(conn).await.map(drop))?;
         let Some(stored) = self.meta_get(&key).await? else { return Ok(own.clone()) };
-        match self.seal.open(Place::Shared, stored) {
+        match self.seal.open(SecretPlace::Shared, stored) {
             Opened::Clear(secret) => Ok(secret),
             Opened::Sealed(stored) => {
                 let needed = seal::key_of(&stored).unwrap_or_default().to_owned();

@@ -11,7 +11,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{
     Decoded, Seal, StoreError, StoreResult, Tx,
     page::clean,
-    seal::Place,
+    seal::SecretPlace,
     tx::{Both, on_db, row},
 };
 
@@ -85,7 +85,7 @@ impl TryFrom<ModelRow> for Model {
 fn decoded(row: ModelRow, seal: &Seal) -> StoreResult<Model> {
     let mut model = Model::try_from(row)?;
     if let Some(stored) = model.sealed_hub_token.take() {
-        (model.hub_token, model.sealed_hub_token) = seal.open(Place::HubToken, stored).parts();
+        (model.hub_token, model.sealed_hub_token) = seal.open(SecretPlace::HubToken, stored).parts();
     }
     Ok(model)
 }
@@ -93,7 +93,7 @@ fn decoded(row: ModelRow, seal: &Seal) -> StoreResult<Model> {
 /// Returns the form in which a draft's secret is stored. A secret that can't be decrypted stays as it is.
 fn hub_token(draft: &ModelDraft, seal: &Seal) -> StoreResult<Option<String>> {
     match &draft.hub_token {
-        Some(token) => seal.close(Place::HubToken, token).map(Some),
+        Some(token) => seal.close(SecretPlace::HubToken, token).map(Some),
         None => Ok(draft.sealed_hub_token.clone()),
     }
 }

@@ -6,7 +6,7 @@ use secrecy::SecretString;
 use crate::{
     Decoded, Seal, StoreError, StoreResult, Tx,
     page::clean,
-    seal::Place,
+    seal::SecretPlace,
     tx::{on_db, row},
 };
 
@@ -65,7 +65,7 @@ impl TryFrom<RegistryRow> for RegistryEntry {
 fn decoded(row: RegistryRow, seal: &Seal) -> StoreResult<RegistryEntry> {
     let mut entry = RegistryEntry::try_from(row)?;
     if let Some(stored) = entry.sealed_api_key.take() {
-        (entry.api_key, entry.sealed_api_key) = seal.open(Place::ApiKey, stored).parts();
+        (entry.api_key, entry.sealed_api_key) = seal.open(SecretPlace::ApiKey, stored).parts();
     }
     Ok(entry)
 }
@@ -105,7 +105,7 @@ impl Tx {
         self.changes_catalog = true;
         // A key that can't be decrypted stays as it is.
         let api_key = match &entry.api_key {
-            Some(key) => Some(self.seal.close(Place::ApiKey, key)?),
+            Some(key) => Some(self.seal.close(SecretPlace::ApiKey, key)?),
             None => entry.sealed_api_key.clone(),
         };
         on_db!(self, |conn| {

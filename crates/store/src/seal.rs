@@ -47,13 +47,13 @@ pub struct InvalidKey(usize);
 
 /// Where a secret is stored.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum SecretPlace {
     HubToken,
     ApiKey,
     Shared,
 }
 
-impl Place {
+impl SecretPlace {
     fn name(self) -> &'static str {
         match self {
             Self::HubToken => "models.hub_token",
@@ -101,7 +101,7 @@ impl Seal {
     }
 
     /// Returns the text to store for a secret. Without a key (tools that write no secrets) the secret stays in clear.
-    pub(crate) fn close(&self, place: Place, secret: &SecretString) -> StoreResult<String> {
+    pub(crate) fn close(&self, place: SecretPlace, secret: &SecretString) -> StoreResult<String> {
         let Some(SealKey { id, key }) = self.0.first() else { return Ok(secret.expose_secret().to_owned()) };
         let failed = |_| StoreError::Seal;
         let mut nonce = [0; NONCE_LEN];
@@ -113,7 +113,7 @@ impl Seal {
         Ok(format!("{PREFIX}{id}:{}", BASE64.encode([&nonce[..], &sealed].concat())))
     }
 
-    pub(crate) fn open(&self, place: Place, stored: String) -> Opened {
+    pub(crate) fn open(&self, place: SecretPlace, stored: String) -> Opened {
         if !stored.starts_with(PREFIX) {
             return Opened::Clear(stored.into());
         }
@@ -123,7 +123,7 @@ impl Seal {
         }
     }
 
-    fn opened(&self, place: Place, stored: &str) -> Option<SecretString> {
+    fn opened(&self, place: SecretPlace, stored: &str) -> Option<SecretString> {
         let (id, sealed) = stored.strip_prefix(PREFIX)?.split_once(':')?;
         let mut sealed = BASE64.decode(sealed).ok()?;
         let (nonce, _) = sealed.split_first_chunk::<NONCE_LEN>()?;
@@ -216,42 +216,44 @@ impl Tx {
     }
 
     /// Returns every secret: where it is stored, the id or name of its row, and the stored text.
-    async fn sealed_rows(&mut self) -> StoreResult<Vec<(Place, String, String)>> {
+    async fn sealed_rows(&mut self) -> StoreResult<Vec<(SecretPlace, String, String)>> {
         const MODELS: &str =
             "SELECT CAST(id AS TEXT), hub_token FROM models WHERE hub_token IS NOT NULL ORDER BY id";
         const REGISTRY: &str =
             "SELECT served_name, api_key FROM registry WHERE api_key IS NOT NULL ORDER BY served_name";
         const META: &str = "SELECT key, value FROM meta WHERE key LIKE 'secret/%' ORDER BY key";
         let mut all = Vec::new();
-        for (place, sql) in [(Place::HubToken, MODELS), (Place::ApiKey, REGISTRY), (Place::Shared, META)] {
+        for (place, sql) in
+            [(SecretPlace::HubToken, MODELS), (SecretPlace::ApiKey, REGISTRY), (SecretPlace::Shared, META)]
+        {
             let rows: Vec<(String, String)> = on_db!(self, |conn| sqlx::query_as(sql).fetch_all(conn).await)?;
             all.extend(rows.into_iter().map(|(name, stored)| (place, name, stored)));
         }
         Ok(all)
     }
 
-    async fn put_sealed(&mut self, place: Place, name: &str, sealed: Option<&str>) -> StoreResult<()> {
+    async fn put_sealed(&mut self, place: SecretPlace, name: &str, sealed: Option<&str>) -> StoreResult<()> {
         const MODEL: &str = "UPDATE models SET hub_token = $2 WHERE CAST(id AS TEXT) = $1";
         const REGISTRY: &str = "UPDATE registry SET api_key = $2 WHERE served_name = $1";
         const META: &str = "UPDATE meta SET value = $2 WHERE key = $1";
         const NO_META: &str = "DELETE FROM meta WHERE key = $1 AND $2 IS NULL";
         self.changes_catalog = true;
         let sql = match (place, sealed) {
-            (Place::HubToken, _) => MODEL,
-            (Place::ApiKey, _) => REGISTRY,
-            (Place::Shared, Some(_)) => META,
-            (Place::Shared, None) => NO_META,
+            (SecretPlace::HubToken, _) => MODEL,
+            (SecretPlace::ApiKey, _) => REGISTRY,
+            (SecretPlace::Shared, Some(_)) => META,
+            (SecretPlace::Shared, None) => NO_META,
         };
         on_db!(self, |conn| sqlx::query(sql).bind(name).bind(sealed).execute(conn).await.map(drop))?;
         Ok(())
     }
 }
 
-fn in_words(place: Place, name: &str, stored: &str) -> String {
+fn in_words(place: SecretPlace, name: &str, stored: &str) -> String {
     let what = match place {
-        Place::HubToken => format!("the hub token of model {name}"),
-        Place::ApiKey => format!("the api_key of the registry entry `{name}`"),
-        Place::Shared => format!("`{name}`, which all gateways share"),
+        SecretPlace::HubToken => format!("the hub token of model {name}"),
+        SecretPlace::ApiKey => format!("the api_key of the registry entry `{name}`"),
+        SecretPlace::Shared => format!("`{name}`, which all gateways share"),
     };
     format!("{what} (key {})", key_of(stored).unwrap_or("unknown"))
 }
@@ -265,7 +267,7 @@ mod tests {
         Seal::parse(&text.join("\n").into()).unwrap()
     }
 
-    fn opens(seal: &Seal, place: Place, stored: &str) -> Option<String> {
+    fn opens(seal: &Seal, place: SecretPlace, stored: &str) -> Option<String> {
         let (secret, _) = seal.open(place, stored.to_owned()).parts();
         secret.map(|it| it.expose_secret().to_owned())
     }
@@ -273,21 +275,21 @@ mod tests {
     #[test]
     fn what_is_sealed_opens_with_its_key_in_its_place_and_unchanged() {
         let one = seal(&["1"]);
-        let stored = one.close(Place::HubToken, &"hf_secret".to_owned().into()).unwrap();
+        let stored = one.close(SecretPlace::HubToken, &"hf_secret".to_owned().into()).unwrap();
         assert!(!stored.contains("hf_secret") && one.is_current(&stored), "{stored}");
-        assert_ne!(stored, one.close(Place::HubToken, &"hf_secret".to_owned().into()).unwrap());
-        assert_eq!(opens(&one, Place::HubToken, &stored).as_deref(), Some("hf_secret"));
-        assert_eq!(opens(&one, Place::ApiKey, &stored), None);
-        assert_eq!(opens(&seal(&["2"]), Place::HubToken, &stored), None);
+        assert_ne!(stored, one.close(SecretPlace::HubToken, &"hf_secret".to_owned().into()).unwrap());
+        assert_eq!(opens(&one, SecretPlace::HubToken, &stored).as_deref(), Some("hf_secret"));
+        assert_eq!(opens(&one, SecretPlace::ApiKey, &stored), None);
+        assert_eq!(opens(&seal(&["2"]), SecretPlace::HubToken, &stored), None);
         let both = seal(&["2", "1"]);
-        assert_eq!(opens(&both, Place::HubToken, &stored).as_deref(), Some("hf_secret"));
+        assert_eq!(opens(&both, SecretPlace::HubToken, &stored).as_deref(), Some("hf_secret"));
         assert!(!both.is_current(&stored));
         let last = if stored.ends_with('A') { "B" } else { "A" };
         for broken in [&stored[..stored.len() - 4], &format!("{}{last}", &stored[..stored.len() - 2]), PREFIX]
         {
-            assert_eq!(opens(&one, Place::HubToken, broken), None, "{broken}");
+            assert_eq!(opens(&one, SecretPlace::HubToken, broken), None, "{broken}");
         }
-        assert_eq!(opens(&one, Place::HubToken, "hf_in_clear").as_deref(), Some("hf_in_clear"));
+        assert_eq!(opens(&one, SecretPlace::HubToken, "hf_in_clear").as_deref(), Some("hf_in_clear"));
     }
 
     #[test]

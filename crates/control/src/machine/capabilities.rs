@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path, sync::Arc};
 
-use gantry_domain::host::{Capabilities, Cgroup, Container, Cpu, Found, Os, RuntimeFound, Supervision};
+use gantry_domain::host::{Capabilities, Cgroup, Container, Cpu, Os, Provider, RuntimeFound, Supervision};
 
 use super::Machine;
 use crate::Control;
@@ -126,7 +126,7 @@ fn quota(text: &str) -> Option<f64> {
 }
 
 /// Looks for the tools that give GPUs to containers, as far as they can be seen from here.
-fn gpu_toolkit() -> Found {
+fn gpu_toolkit() -> Provider {
     let name = "nvidia-container-toolkit";
     let cdi = ["/etc/cdi", "/var/run/cdi"].into_iter().find(|dir| {
         let entries = fs::read_dir(dir).into_iter().flatten().flatten();
@@ -139,7 +139,7 @@ fn gpu_toolkit() -> Found {
         (None, Some(dir)) => (true, format!("devices in {dir}")),
         (None, None) => (false, "neither `nvidia-ctk` nor a CDI file of NVIDIA is there".to_owned()),
     };
-    Found { name, available, detail }
+    Provider { name, available, detail }
 }
 
 fn in_path(program: &str) -> bool {
@@ -147,10 +147,10 @@ fn in_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
-fn monitoring(machine: &Machine) -> Vec<Found> {
+fn monitoring(machine: &Machine) -> Vec<Provider> {
     let found = |name, state: Result<String, String>| match state {
-        Ok(detail) => Found { name, available: true, detail },
-        Err(detail) => Found { name, available: false, detail },
+        Ok(detail) => Provider { name, available: true, detail },
+        Err(detail) => Provider { name, available: false, detail },
     };
     let file = |path: &str, says: &str| {
         fs::read_to_string(path).map(|_| says.to_owned()).map_err(|it| format!("{path}: {}", it.kind()))

@@ -22,7 +22,6 @@ mod vllm;
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::{
@@ -31,8 +30,9 @@ use crate::{
 };
 use lines::{Level, Line};
 use pattern::{Captures, shorten};
-use signature::{Found, Signature, Target, Weight, When};
+use signature::{MatchContext, Signature, Target, Weight, When};
 
+pub use crate::model::diagnosis::{Diagnosis, ErrorType, Fix, Severity};
 pub use summary::summary;
 
 /// Most lines of the log that a diagnosis quotes.
@@ -69,71 +69,14 @@ pub enum Watch {
     Rebooted,
 }
 
-/// How serious a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// The model does not start.
-    Error,
-    /// It starts, but not as it should.
-    Warning,
-    /// Worth knowing; nothing is wrong.
-    Info,
-}
-
-impl Severity {
-    pub const ALL: [Self; 3] = [Self::Error, Self::Warning, Self::Info];
-}
-
-impl Shape for Severity {
+// Here, because only this module knows all names.
+impl Shape for ErrorType {
     fn schema(_: &mut Components) -> Value {
-        schema::words(&Self::ALL)
+        let mut names: Vec<&str> = error_types().chain(["unknown"]).collect();
+        names.sort_unstable();
+        names.dedup();
+        schema::one_of(&names)
     }
-}
-
-crate::view! {
-    /// One way to fix the failure. A diagnosis lists the most promising first.
-    #[derive(Debug, Clone, PartialEq, Deserialize)]
-    pub struct Fix {
-        pub text: String,
-        /// The field of the model's settings to change; absent if something else has to be changed.
-        pub field: Option<Cow<'static, str>> => optional,
-        /// The value to try. `null` unsets the field; if it is absent, the reader has to choose a value.
-        #[serde(default, deserialize_with = "present")]
-        pub value: Option<Value> => optional,
-    }
-}
-
-/// Reads a `null` that is present as a value of its own, apart from an absent field.
-fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(value).map(Some)
-}
-
-crate::view! {
-    /// Why a start failed, in the form that the API and the database use.
-    #[derive(Debug, Clone, PartialEq, Deserialize)]
-    pub struct Diagnosis: "Diagnosis" {
-        /// Whether a signature matched. If none did, the other fields say the little that is known.
-        pub detected: bool,
-        pub title: String,
-        pub message: String,
-        pub fixes: Vec<Fix>,
-        /// The field of the first fix that has one.
-        pub field: Option<Cow<'static, str>>,
-        pub severity: Severity,
-        /// The signature's name, which never changes; `unknown` if no signature matched.
-        pub error_type: Cow<'static, str> as all_error_types(),
-        /// Lines quoted from the log without colours and prefixes: at most five, each of at most 500 bytes.
-        pub evidence: Vec<String>,
-    }
-}
-
-/// Returns the schema of `error_type`: the names of all signatures, and `unknown`.
-fn all_error_types() -> Value {
-    let mut names: Vec<&str> = error_types().chain(["unknown"]).collect();
-    names.sort_unstable();
-    names.dedup();
-    schema::one_of(&names)
 }
 
 /// A signature that matched.
@@ -163,13 +106,6 @@ fn table() -> impl Iterator<Item = &'static Signature> {
 /// Returns the names of all signatures: every value that `error_type` may have apart from `unknown`.
 pub fn error_types() -> impl Iterator<Item = &'static str> {
     table().map(|it| it.id)
-}
-
-impl Diagnosis {
-    /// Returns title and message in one line.
-    pub fn line(&self) -> String {
-        format!("{}: {}", self.title, self.message)
-    }
 }
 
 /// Explains a failure from the gateway's or the container runtime's own message alone. If that names the cause, the log
@@ -289,7 +225,7 @@ fn first_line(input: &Input<'_>, lines: &[Line<'_>]) -> Option<usize> {
 
 fn explain(input: &Input<'_>, lines: &[Line<'_>], found: Match<'_>) -> Diagnosis {
     let Match { signature, captures, at, quote } = found;
-    let mut known = Found { engine: input.engine, config: input.config, captures, field: None };
+    let mut known = MatchContext { engine: input.engine, config: input.config, captures, field: None };
     let mut fixes = Vec::with_capacity(signature.fixes.len());
     for advice in signature.fixes {
         if let Target::Field(name) = advice.target
@@ -314,7 +250,7 @@ fn explain(input: &Input<'_>, lines: &[Line<'_>], found: Match<'_>) -> Diagnosis
         field: fixes.iter().find_map(|it| it.field.clone()),
         fixes,
         severity: signature.severity,
-        error_type: Cow::Borrowed(signature.id),
+        error_type: ErrorType(Cow::Borrowed(signature.id)),
         evidence: evidence(lines, at, quote),
     }
 }
@@ -342,7 +278,7 @@ fn unknown(input: &Input<'_>, lines: &[Line<'_>]) -> Diagnosis {
         fixes: tips.iter().map(|it| Fix { text: (*it).to_owned(), field: None, value: None }).collect(),
         field: None,
         severity: if failed { Severity::Error } else { Severity::Info },
-        error_type: Cow::Borrowed("unknown"),
+        error_type: ErrorType(Cow::Borrowed("unknown")),
         evidence: evidence(lines, at, input.reason),
     }
 }

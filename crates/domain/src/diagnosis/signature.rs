@@ -61,7 +61,7 @@ pub(super) enum Try {
     Number(i64),
     /// A captured number.
     Captured(&'static str),
-    Made(fn(&Found<'_>) -> Option<Value>),
+    Made(fn(&MatchContext<'_>) -> Option<Value>),
 }
 
 /// One piece of advice.
@@ -95,7 +95,7 @@ pub(super) struct Signature {
 }
 
 /// A matched signature's captures and settings, from which values to try are made.
-pub(super) struct Found<'a> {
+pub(super) struct MatchContext<'a> {
     pub engine: EngineKind,
     pub config: &'a ModelConfig,
     pub captures: Vec<(&'static str, &'a str)>,
@@ -193,7 +193,7 @@ pub(super) const fn change_path(or: &'static str, text: &'static str) -> Advice 
     Advice { text, target: Target::Path(or), value: Try::Nothing }
 }
 
-impl Found<'_> {
+impl MatchContext<'_> {
     pub(super) fn capture(&self, name: &str) -> Option<&str> {
         self.captures.iter().find(|it| it.0 == name).map(|it| it.1)
     }

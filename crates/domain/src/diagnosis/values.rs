@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::signature::Found;
+use super::signature::MatchContext;
 use crate::model::{
     ModelConfig,
     fields::{self, Default},
@@ -19,7 +19,7 @@ pub(super) fn json(number: f64) -> Value {
 
 /// Returns the value that keeps the current field out of the command: `null`, or the opposite of a default that would
 /// otherwise be sent. Returns nothing if the default is always sent.
-pub(super) fn leave_out(found: &Found<'_>) -> Option<Value> {
+pub(super) fn leave_out(found: &MatchContext<'_>) -> Option<Value> {
     match default(found) {
         Some(Default::Bool(on)) => Some(Value::Bool(!on)),
         _ if found.field == Some("numa") => Some(Value::from("none")),
@@ -31,12 +31,12 @@ pub(super) fn leave_out(found: &Found<'_>) -> Option<Value> {
 }
 
 /// Returns `null` if the field is set.
-pub(super) fn unset(found: &Found<'_>) -> Option<Value> {
+pub(super) fn unset(found: &MatchContext<'_>) -> Option<Value> {
     found.config.get(found.field?).map(|_| Value::Null)
 }
 
 /// Returns half of the current value, for lengths in multiples of 256.
-pub(super) fn half(found: &Found<'_>) -> Option<Value> {
+pub(super) fn half(found: &MatchContext<'_>) -> Option<Value> {
     let now = current(found)? as i64;
     let half = if now >= 1024 { now / 2 / 256 * 256 } else { now / 2 };
     (half >= 1).then(|| half.into())
@@ -53,7 +53,7 @@ pub(super) fn layers_field(config: &ModelConfig) -> Option<&'static str> {
 
 /// Returns the value for that field: `on` for `fit_memory`, which lets the engine choose, or half of the layers for
 /// `ngl`.
-pub(super) fn fewer_layers(found: &Found<'_>) -> Option<Value> {
+pub(super) fn fewer_layers(found: &MatchContext<'_>) -> Option<Value> {
     match found.field? {
         "fit_memory" => Some("on".into()),
         _ => half(found).or(Some(0.into())),
@@ -61,26 +61,26 @@ pub(super) fn fewer_layers(found: &Found<'_>) -> Option<Value> {
 }
 
 /// Returns twice the current value.
-pub(super) fn double(found: &Found<'_>) -> Option<Value> {
+pub(super) fn double(found: &MatchContext<'_>) -> Option<Value> {
     let known = current(found).or_else(|| found.number("seconds"))?;
     Some(json((known * 2.0).min(86_400.0)))
 }
 
 /// Returns a larger share of the GPU: 0.05 more, at most 0.95.
-pub(super) fn more_memory(found: &Found<'_>) -> Option<Value> {
+pub(super) fn more_memory(found: &MatchContext<'_>) -> Option<Value> {
     let now = current(found)?;
     (now < 0.95).then(|| hundredths((now + 0.05).min(0.95)))
 }
 
 /// Returns the share of the GPU that was free, less 0.02 for what the driver takes, rounded down.
-pub(super) fn free_share(found: &Found<'_>) -> Option<Value> {
+pub(super) fn free_share(found: &MatchContext<'_>) -> Option<Value> {
     let share = found.number("free")? / found.number("total")?;
     let share = ((share - 0.02) * 100.0).floor() / 100.0;
     (0.05..=0.98).contains(&share).then(|| hundredths(share))
 }
 
 /// Returns half of the RAM that was free, in bytes.
-pub(super) fn half_of_free(found: &Found<'_>) -> Option<Value> {
+pub(super) fn half_of_free(found: &MatchContext<'_>) -> Option<Value> {
     let free = found.number("free")?;
     let half = (free / 2.0).floor();
     (1.0..1e6).contains(&half).then(|| ((half as i64) << 30).into())
@@ -105,7 +105,7 @@ pub(super) fn own_template(config: &ModelConfig) -> Option<&'static str> {
 /// Returns the largest power of two below the current number of GPUs that divides the attention heads. It must also
 /// divide the number of key and value heads or be a multiple of it; the log does not show that number, but it is nearly
 /// always a power of two.
-pub(super) fn divisor(found: &Found<'_>) -> Option<Value> {
+pub(super) fn divisor(found: &MatchContext<'_>) -> Option<Value> {
     let heads = found.number("heads")? as i64;
     let size = found.number("size")? as i64;
     if !(1..=4096).contains(&heads) {
@@ -116,13 +116,13 @@ pub(super) fn divisor(found: &Found<'_>) -> Option<Value> {
 }
 
 /// Returns the number of GPUs in the machine, divided by the stages of the pipeline.
-pub(super) fn gpus_there(found: &Found<'_>) -> Option<Value> {
+pub(super) fn gpus_there(found: &MatchContext<'_>) -> Option<Value> {
     let stages = found.config.int("pipeline_parallel_size").unwrap_or(1).max(1);
     Some((found.number("gpus")? as i64 / stages).max(1).into())
 }
 
 /// Returns the path of the first part of a split file, if the configured file is another part.
-pub(super) fn first_part(found: &Found<'_>) -> Option<Value> {
+pub(super) fn first_part(found: &MatchContext<'_>) -> Option<Value> {
     let path = found.config.text("local_path").or_else(|| found.capture("path")?.strip_prefix("/models/"))?;
     let (stem, count) = path.rsplit_once("-of-")?;
     let stem = stem.strip_suffix(|it: char| it.is_ascii_digit())?;
@@ -131,7 +131,7 @@ pub(super) fn first_part(found: &Found<'_>) -> Option<Value> {
 }
 
 /// Returns the current value of the field, or else its default.
-fn current(found: &Found<'_>) -> Option<f64> {
+fn current(found: &MatchContext<'_>) -> Option<f64> {
     if let Some(value) = found.config.get(found.field?) {
         return value.as_f64();
     }
@@ -142,7 +142,7 @@ fn current(found: &Found<'_>) -> Option<f64> {
     }
 }
 
-fn default(found: &Found<'_>) -> Option<Default> {
+fn default(found: &MatchContext<'_>) -> Option<Default> {
     fields::find(found.field?, found.engine).map(|it| it.default)
 }
 

@@ -88,6 +88,8 @@ const TOLD: &[(&[&str], Told)] = &[
     (&["--swa-full"], Told::FullWindows),
 ];
 
+const TENSOR_SPLIT: &[&str] = &["--tensor-split", "-ts"];
+
 /// A command line of vLLM.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VllmCommand {
@@ -157,26 +159,10 @@ impl Command {
 impl LlamacppCommand {
     fn parse(words: Words<'_>, build: u32) -> Result<Self, Unknown> {
         let given = LlamacppSettings::default();
-        let parallel = match words.last(&["--parallel", "-np"]) {
-            Some("-1") => None,
-            _ => words.number(&["--parallel", "-np"])?,
-        };
-        let unified = words.has(&["--kv-unified", "-kvu"]);
-        let slots = match parallel {
-            Some(slots) => Slots::Fixed { slots, unified },
-            None if build < AUTO_SLOTS => Slots::Fixed { slots: 1, unified },
-            None => Slots::Auto,
-        };
+        let slots = slots(words, build)?;
         let cache = |names: &[&str]| match words.last(names) {
             None => Ok(CacheType::F16),
             Some(text) => CacheType::parse(text).ok_or_else(|| odd(names, text)),
-        };
-        let flash = match words.last(&["--flash-attn", "-fa"]) {
-            Some("on" | "1" | "true" | "enabled") => Some(true),
-            Some("off" | "0" | "false" | "disabled") => Some(false),
-            // In builds before `FLASH_AUTO` the argument was a switch without a value.
-            None | Some(_) if build < FLASH_AUTO => Some(words.has(&["--flash-attn", "-fa"])),
-            None | Some(_) => None,
         };
         let all = ["auto", "all", "-1", "-2"];
         let ngl = ["--n-gpu-layers", "--gpu-layers", "-ngl"];
@@ -185,26 +171,13 @@ impl LlamacppCommand {
             Some(text) if all.contains(&text) => None,
             _ => words.number(&ngl)?,
         };
-        let tensor_split = ["--tensor-split", "-ts"];
-        let split: Result<Vec<f64>, Unknown> = match words.last(&tensor_split) {
-            None => Ok(Vec::new()),
-            Some(text) => text
-                .split([',', '/'])
-                .map(|it| it.trim().parse().map_err(|_| odd(&tensor_split, text)))
-                .collect(),
-        };
-        let split_mode = match words.last(&["--split-mode", "-sm"]) {
-            None | Some("layer") => SplitMode::Layer,
-            Some("none") => SplitMode::None,
-            Some("row") => SplitMode::Row,
-            Some(other) => return Err(odd(&["--split-mode"], other)),
-        };
+        let split_mode = split_mode(words)?;
         let mut left_out = words.left_out(LLAMACPP_LEFT_OUT);
         let experts = experts_in_ram(words, &mut left_out)?;
         let off = matches!(words.last(&["--fit", "-fit"]), Some("off" | "0" | "false" | "disabled"));
         let fit = build >= builds::FIT[0]
             && !(off || placed || words.has(PLACED) || split_mode == SplitMode::Row)
-            && !words.has(&tensor_split);
+            && !words.has(TENSOR_SPLIT);
         let draft_layers =
             words.number(&["--spec-draft-ngl", "--gpu-layers-draft", "--n-gpu-layers-draft", "-ngld"]);
         let mapped = match words.last(&["--load-mode", "-lm"]) {
@@ -219,7 +192,7 @@ impl LlamacppCommand {
                 ubatch: words.number(&["--ubatch-size", "-ub"])?.unwrap_or(given.ubatch),
                 cache_type_k: cache(&["--cache-type-k", "-ctk"])?,
                 cache_type_v: cache(&["--cache-type-v", "-ctv"])?,
-                flash_attn: flash,
+                flash_attn: flash_attention(words, build),
                 ngl,
                 fit,
                 n_cpu_moe: experts,
@@ -230,7 +203,7 @@ impl LlamacppCommand {
                 draft: if draft_layers == Ok(Some(0)) { Side::Ram } else { Side::Gpu },
                 ..given
             },
-            tensor_split: split?,
+            tensor_split: tensor_split(words)?,
             main_gpu: words.number(&["--main-gpu", "-mg"])?.unwrap_or(0) as usize,
             pooled: words.has(&["--embedding", "--embeddings", "--reranking", "--rerank"]),
             told: TOLD.iter().filter(|it| words.has(it.0)).map(|it| it.1).collect(),
@@ -292,6 +265,47 @@ impl Told {
             Self::FullWindows => return None,
         };
         Some((Doubt::More, what))
+    }
+}
+
+/// Reads how many requests run at the same time.
+fn slots(words: Words<'_>, build: u32) -> Result<Slots, Unknown> {
+    let parallel = match words.last(&["--parallel", "-np"]) {
+        Some("-1") => None,
+        _ => words.number(&["--parallel", "-np"])?,
+    };
+    let unified = words.has(&["--kv-unified", "-kvu"]);
+    Ok(match parallel {
+        Some(slots) => Slots::Fixed { slots, unified },
+        None if build < AUTO_SLOTS => Slots::Fixed { slots: 1, unified },
+        None => Slots::Auto,
+    })
+}
+
+/// Reads whether flash attention is on; `None`: the engine decides.
+fn flash_attention(words: Words<'_>, build: u32) -> Option<bool> {
+    match words.last(&["--flash-attn", "-fa"]) {
+        Some("on" | "1" | "true" | "enabled") => Some(true),
+        Some("off" | "0" | "false" | "disabled") => Some(false),
+        // In builds before `FLASH_AUTO` the argument was a switch without a value.
+        None | Some(_) if build < FLASH_AUTO => Some(words.has(&["--flash-attn", "-fa"])),
+        None | Some(_) => None,
+    }
+}
+
+/// Reads the shares of the GPUs; nothing if they are not given.
+fn tensor_split(words: Words<'_>) -> Result<Vec<f64>, Unknown> {
+    let Some(text) = words.last(TENSOR_SPLIT) else { return Ok(Vec::new()) };
+    let share = |it: &str| it.trim().parse().map_err(|_| odd(TENSOR_SPLIT, text));
+    text.split([',', '/']).map(share).collect()
+}
+
+fn split_mode(words: Words<'_>) -> Result<SplitMode, Unknown> {
+    match words.last(&["--split-mode", "-sm"]) {
+        None | Some("layer") => Ok(SplitMode::Layer),
+        Some("none") => Ok(SplitMode::None),
+        Some("row") => Ok(SplitMode::Row),
+        Some(other) => Err(odd(&["--split-mode"], other)),
     }
 }
 

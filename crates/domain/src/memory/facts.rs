@@ -151,7 +151,7 @@ impl ModelFacts {
         if facts.n_vocab == 0 && !facts.pooled {
             return Err(Unknown::because("the size of the vocabulary is unknown"));
         }
-        let mut seen = vec![Seen::default(); facts.layers.len()];
+        let mut seen = vec![LayerSigns::default(); facts.layers.len()];
         facts.weigh(tensors, &mut seen);
         if sum([facts.input_bytes, sum(facts.layers.iter().map(|it| it.bytes))]) == 0 {
             return Err(Unknown::because("the sizes of the tensors are unknown"));
@@ -162,13 +162,7 @@ impl ModelFacts {
         Ok(facts)
     }
 
-    /// Returns the bytes of all tensors; a tied output counts once.
-    pub fn weight_bytes(&self) -> u64 {
-        let layers = sum(self.layers.iter().map(|it| it.bytes));
-        sum([self.input_bytes, self.output_bytes, self.other_bytes, layers])
-    }
-
-    fn weigh<'a>(&mut self, tensors: impl IntoIterator<Item = Tensor<'a>>, seen: &mut [Seen]) {
+    fn weigh<'a>(&mut self, tensors: impl IntoIterator<Item = Tensor<'a>>, seen: &mut [LayerSigns]) {
         let (mut embedding, mut has_output) = (0, false);
         for tensor in tensors {
             let Tensor { name, bytes, .. } = tensor;
@@ -211,7 +205,7 @@ impl ModelFacts {
         (self.layers.len() as u64).saturating_sub(hyper.shared_kv_layers.unwrap_or(0))
     }
 
-    fn shape(&mut self, hyper: &Hyper, index: usize, seen: Seen) -> Result<(), Unknown> {
+    fn shape(&mut self, hyper: &Hyper, index: usize, seen: LayerSigns) -> Result<(), Unknown> {
         let Some(layer) = self.layers.get_mut(index) else { return Ok(()) };
         layer.gated = seen.gate;
         layer.qk_norm = seen.qk_norm;
@@ -236,6 +230,14 @@ impl ModelFacts {
                 return Ok(());
             }
         }
+        self.shape_attention(hyper, index)
+    }
+
+    /// Fills in what layer `index` needs for attention: its heads, and what it caches for them.
+    fn shape_attention(&mut self, hyper: &Hyper, index: usize) -> Result<(), Unknown> {
+        let each = self.n_embd.checked_div(hyper.n_head.as_ref().map_or(0, PerLayer::max));
+        let own = self.layers_with_cache(hyper);
+        let Some(layer) = self.layers.get_mut(index) else { return Ok(()) };
         layer.n_head = known(hyper.n_head.as_ref().and_then(|it| it.at(index)), "the number of heads")?;
         layer.n_head_kv = match &hyper.n_head_kv {
             Some(all) => known(all.at(index), "the number of key and value heads of a layer")?,
@@ -244,9 +246,6 @@ impl ModelFacts {
         if layer.n_head_kv == 0 {
             return Ok(());
         }
-        let each = self.n_embd.checked_div(hyper.n_head.as_ref().map_or(0, PerLayer::max));
-        let own = self.layers_with_cache(hyper);
-        let Some(layer) = self.layers.get_mut(index) else { return Ok(()) };
         layer.shares_cache = index as u64 >= own;
         layer.key_length = known(hyper.key_length.or(each), "the size of a head")?;
         layer.value_length = known(hyper.value_length.or(each), "the size of a head")?;
@@ -258,15 +257,13 @@ impl ModelFacts {
         if let Some(sliding) = &hyper.sliding_window
             && sliding.window > 0
         {
-            layer.sliding = sliding.covers(&hyper.architecture, index).unwrap_or_else(|| {
-                if index == 0 {
-                    self.notes.push(
-                        "which layers have the sliding window is unknown, so all count with the whole context"
-                            .to_owned(),
-                    );
-                }
-                false
-            });
+            let covered = sliding.covers(&hyper.architecture, index);
+            if covered.is_none() && index == 0 {
+                let note =
+                    "which layers have the sliding window is unknown, so all count with the whole context";
+                self.notes.push(note.to_owned());
+            }
+            layer.sliding = covered.unwrap_or(false);
             if let Some((key, value)) = hyper.swa_lengths.filter(|_| layer.sliding) {
                 (layer.key_length, layer.value_length) = (key, value);
             }
@@ -278,7 +275,7 @@ impl ModelFacts {
 /// What the tensor names of one layer show.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent observations")]
-struct Seen {
+struct LayerSigns {
     attention: bool,
     recurrent: bool,
     experts: bool,
@@ -287,7 +284,7 @@ struct Seen {
     qk_norm: bool,
 }
 
-impl Seen {
+impl LayerSigns {
     fn note(&mut self, rest: &str) {
         self.recurrent |=
             ["ssm_", "mamba.", "linear_attn.", "shortconv."].iter().any(|it| rest.starts_with(it));

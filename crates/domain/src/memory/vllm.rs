@@ -142,6 +142,26 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
+    /// Returns what worker `worker` takes, with a cache for `length` tokens, and the bytes of its weights that stay in
+    /// RAM.
+    fn share(&self, worker: u64, length: u64) -> (GpuShare, u64) {
+        let stage = worker / self.settings.tensor_parallel;
+        let on_gpus = !self.settings.gpus.is_empty();
+        let all = self.weights(stage);
+        let kept = if on_gpus { self.settings.cpu_offload.min(all) } else { 0 };
+        let share = GpuShare {
+            weights: all.saturating_sub(kept),
+            kv_cache: self.cache(stage, length),
+            compute: self.activations(),
+            overhead: match (on_gpus, worker) {
+                (true, _) => self.overhead(),
+                (false, 0) => CPU_PROCESSES,
+                (false, _) => CPU_WORKER,
+            },
+        };
+        (share, kept)
+    }
+
     fn estimate(&self, length: u64, workers: u64) -> Estimate {
         let settings = self.settings;
         let mut estimate = Estimate::default();
@@ -149,18 +169,7 @@ impl Worker<'_> {
         let on_gpus = !settings.gpus.is_empty();
         for worker in 0..workers {
             let stage = worker / settings.tensor_parallel;
-            let all = self.weights(stage);
-            let kept = if on_gpus { settings.cpu_offload.min(all) } else { 0 };
-            let mut share = GpuShare {
-                weights: all.saturating_sub(kept),
-                kv_cache: self.cache(stage, length),
-                compute: self.activations(),
-                overhead: match (on_gpus, worker) {
-                    (true, _) => self.overhead(),
-                    (false, 0) => CPU_PROCESSES,
-                    (false, _) => CPU_WORKER,
-                },
-            };
+            let (mut share, kept) = self.share(worker, length);
             estimate.host_ram = estimate.host_ram.saturating_add(kept);
             estimate.weights = estimate.weights.saturating_add(kept);
             let fixed = sum([share.weights, share.compute, share.overhead]);

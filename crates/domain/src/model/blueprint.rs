@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Diagnosis;
 use super::{Model, ModelConfig, Task};
-use crate::{Timestamp, diagnosis::Diagnosis};
+use crate::Timestamp;
 
 /// The settings of a record from which its container is made. They are fixed when a start begins, so that an edit
 /// during the start does not affect it.

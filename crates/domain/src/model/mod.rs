@@ -3,6 +3,7 @@
 mod blueprint;
 pub mod check;
 pub mod config;
+pub mod diagnosis;
 pub mod fields;
 pub mod identity;
 pub mod lifecycle;
@@ -12,9 +13,10 @@ use secrecy::SecretString;
 
 pub use blueprint::{Apply, Blueprint, RolledBack};
 pub use config::{ModelConfig, ModelDraft, RESERVED, is_reserved};
+pub use diagnosis::Diagnosis;
 pub use lifecycle::{Phase, Starts, State, Wanted};
 
-use crate::{ModelId, Timestamp, diagnosis::Diagnosis, words};
+use crate::{ModelId, Timestamp, words};
 
 words! {
     /// The task of a model, which decides which endpoints it serves.

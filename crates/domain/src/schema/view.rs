@@ -276,6 +276,7 @@ shapes_of_words! {
     crate::chat::ChatRole,
     crate::key::KeyStatus,
     crate::limit::LimitMode: "LimitMode",
+    crate::diagnosis::Severity,
     crate::machine::GpuVendor,
     crate::model::EngineKind: "Engine",
     crate::model::State: "ModelState",

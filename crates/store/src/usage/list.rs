@@ -134,17 +134,17 @@ impl Tx {
     async fn stretches(&mut self, plan: &Plan, wanted: &Wanted<'_>) -> StoreResult<Vec<Stretch>> {
         const COUNT: [&str; 7] = by_driver!("SELECT COUNT(*)", "");
         /// What the roll-ups that begin at one time say.
-        struct Found {
+        struct Counted {
             hours: i64,
             n: i64,
             /// From the first request to behind the last one, in milliseconds from the start.
             window: TimeRange,
         }
-        let mut found: BTreeMap<i64, Found> = BTreeMap::new();
+        let mut found: BTreeMap<i64, Counted> = BTreeMap::new();
         let spans = plan.days.iter().map(|it| (24, *it)).chain(plan.hours.iter().map(|it| (1, *it)));
         for (hours, range) in spans {
             self.each_rollup(hours, range, wanted, false, |start, cell| {
-                let nothing = Found { hours, n: 0, window: TimeRange::new(i64::MAX, 0) };
+                let nothing = Counted { hours, n: 0, window: TimeRange::new(i64::MAX, 0) };
                 let found = found.entry(start).or_insert(nothing);
                 found.n += cell.sums.rows;
                 found.window.from = found.window.from.min(cell.window.0);
@@ -153,7 +153,7 @@ impl Tx {
             })
             .await?;
         }
-        let whole = |(start, Found { hours, n, window }): (i64, Found)| {
+        let whole = |(start, Counted { hours, n, window }): (i64, Counted)| {
             if hours == 24 {
                 Stretch { range: TimeRange::new(start, start + DAY), n, is_day: true }
             } else {
