@@ -14,7 +14,7 @@ use tracing::warn;
 use crate::{
     App,
     error::Outcome,
-    events::message::{Job, Message, ModelNow, OfModel, Pull, PullNow, PulledModel},
+    events::message::{JobNow, Message, ModelNow, OfModel, Pull, PullNow, PulledModel},
     models,
 };
 
@@ -130,7 +130,7 @@ impl Feed {
     }
 
     /// Sends an event about the progress of a job.
-    pub(crate) fn job(&self, job: Job) {
+    pub(crate) fn job(&self, job: JobNow) {
         self.ring().tell(Message::Job(job), &self.live);
     }
 

@@ -75,7 +75,7 @@ pub(crate) const IMAGE_LOAD: &str = "image_load";
 view! {
     /// Something that takes long and that somebody waits for.
     #[derive(Debug)]
-    pub(crate) struct Job {
+    pub(crate) struct JobNow {
         pub(crate) job: &'static str as one_of(&[IMAGE_LOAD]),
         /// The file, as the request named it.
         pub(crate) path: String,
@@ -169,7 +169,7 @@ messages! {
     /// The log is over.
     LogEnd(OfModel) = "log_end";
     /// The progress of a job.
-    Job(Job) = "job";
+    Job(JobNow) = "job";
     /// The reader is too slow and has to connect again.
     Lag(Lag) = "lag";
 }

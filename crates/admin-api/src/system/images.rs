@@ -17,16 +17,18 @@ use gantry_domain::{
     ApiError, ErrorCode, ModelId,
     audit::Action,
     model::{EngineKind, Model},
+    schema::{Components, Member, Shape, closed},
     view,
 };
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::{
     App,
     app::Image,
     audit::record,
     error::{Outcome, Problem},
-    events::message::{IMAGE_LOAD, Job, JobState},
+    events::message::{IMAGE_LOAD, JobNow, JobState},
     operation::{Body, Line, Operation, form},
     policy::Caller,
 };
@@ -47,12 +49,16 @@ view! {
     }
 }
 
-view! {
-    /// The image that the gateway's settings name for each engine.
-    #[derive(Debug)]
-    pub(crate) struct EngineImages {
-        vllm: ImageView,
-        llamacpp: ImageView,
+/// The image that the gateway's settings name for each engine, by the engine's word.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(crate) struct EngineImages(BTreeMap<&'static str, ImageView>);
+
+impl Shape for EngineImages {
+    fn schema(all: &mut Components) -> Value {
+        let image =
+            |it: EngineKind| Member { name: it.as_str(), schema: ImageView::schema(all), optional: false };
+        closed(EngineKind::ALL.map(image).into())
     }
 }
 
@@ -116,7 +122,7 @@ pub(crate) async fn status(app: State<App>) -> Outcome<Json<ImageCache>> {
     // Without any image nothing can be started, even if no model is to be started yet.
     let ready = missing.is_empty() && images.values().any(Option::is_some);
     let of = |reference: &str| view(reference, images.get(reference));
-    let engine = |kind| of(&app.engines.image_of(kind, None));
+    let engines = EngineKind::ALL.into_iter().zip(&defaults).map(|(kind, image)| (kind.as_str(), of(image)));
     let own = used.iter().filter(|(reference, _)| !defaults.contains(reference));
     let models = own.map(|(reference, models)| ModelImage { image: of(reference), models: models.clone() });
     let recommendations: Vec<String> = if app.runtime == "process" {
@@ -134,7 +140,7 @@ pub(crate) async fn status(app: State<App>) -> Outcome<Json<ImageCache>> {
     Ok(Json(ImageCache {
         offline_mode: app.offline,
         offline_ready: ready,
-        engines: EngineImages { vllm: engine(EngineKind::Vllm), llamacpp: engine(EngineKind::Llamacpp) },
+        engines: EngineImages(engines.collect()),
         infrastructure: [],
         models: models.collect(),
         summary: ImageSummary {
@@ -192,7 +198,7 @@ async fn load_and_tell(app: &App, archive: PathBuf, path: &str) -> Result<Vec<St
     let sent = Arc::new(AtomicU64::new(0));
     let tell = |state: JobState| {
         let (path, done_bytes) = (path.to_owned(), sent.load(Relaxed));
-        app.feed.job(Job { job: IMAGE_LOAD, path, state, done_bytes, total_bytes: total });
+        app.feed.job(JobNow { job: IMAGE_LOAD, path, state, done_bytes, total_bytes: total });
     };
     let mut work = app.engines.load_images(archive, Arc::clone(&sent));
     let mut tick = tokio::time::interval(TELL_EVERY);
