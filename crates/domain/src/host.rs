@@ -89,7 +89,7 @@ view! {
     /// The recorded samples. Times without a sample have no point.
     #[derive(Debug, Clone, Default)]
     pub struct Trends {
-        /// The seconds that one point covers. It is the mean of its samples.
+        /// How many seconds one point covers. Its value is the mean of the samples of that time.
         pub interval_sec: u64,
         pub cpu_util_pct: Vec<Point>,
         pub mem_used_mb: Vec<Point>,
@@ -207,7 +207,7 @@ view! {
         pub detail: &'static str,
         /// The name of this gateway; `null` if its database is its own.
         pub gateway: Option<String>,
-        /// It identifies the containers that this gateway sees: two gateways with the same text see the same containers.
+        /// A text that identifies the containers that this gateway sees: two gateways with the same text see the same containers.
         pub runtime: Option<String>,
         /// The name of the gateway that supervises, or did last.
         pub supervisor: Option<String>,

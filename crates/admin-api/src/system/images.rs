@@ -12,9 +12,11 @@ use gantry_domain::{
     ApiError, ErrorCode, ModelId,
     audit::Action,
     model::{EngineKind, Model},
+    schema::{Components, Member, Shape, closed},
     view,
 };
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::{
     App,
@@ -38,12 +40,16 @@ view! {
     }
 }
 
-view! {
-    /// The image that the gateway's settings name for each engine.
-    #[derive(Debug)]
-    pub(crate) struct EngineImages {
-        vllm: ImageView,
-        llamacpp: ImageView,
+/// The image that the gateway's settings name for each engine, by the engine's word.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(crate) struct EngineImages(BTreeMap<&'static str, ImageView>);
+
+impl Shape for EngineImages {
+    fn schema(all: &mut Components) -> Value {
+        let image =
+            |it: EngineKind| Member { name: it.as_str(), schema: ImageView::schema(all), optional: false };
+        closed(EngineKind::ALL.map(image).into())
     }
 }
 
@@ -107,7 +113,7 @@ pub(crate) async fn status(app: State<App>) -> Outcome<Json<ImageCache>> {
     // Without any image nothing can be started, even if no model is to be started yet.
     let ready = missing.is_empty() && images.values().any(Option::is_some);
     let of = |reference: &str| view(reference, images.get(reference));
-    let engine = |kind| of(&app.engines.image_of(kind, None));
+    let engines = EngineKind::ALL.into_iter().zip(&defaults).map(|(kind, image)| (kind.as_str(), of(image)));
     let own = used.iter().filter(|(reference, _)| !defaults.contains(reference));
     let models = own.map(|(reference, models)| ModelImage { image: of(reference), models: models.clone() });
     let recommendations: Vec<String> = if app.runtime == "process" {
@@ -125,7 +131,7 @@ pub(crate) async fn status(app: State<App>) -> Outcome<Json<ImageCache>> {
     Ok(Json(ImageCache {
         offline_mode: app.offline,
         offline_ready: ready,
-        engines: EngineImages { vllm: engine(EngineKind::Vllm), llamacpp: engine(EngineKind::Llamacpp) },
+        engines: EngineImages(engines.collect()),
         infrastructure: [],
         models: models.collect(),
         summary: ImageSummary {

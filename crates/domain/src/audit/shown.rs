@@ -21,7 +21,7 @@ impl Shape for AuditRow {
             ("object_type", ObjectType::schema(all), ""),
             ("object_id", text(), ""),
             ("before", side(), "The fields that changed, as they were."),
-            ("after", side(), "The fields that changed, as they are now."),
+            ("after", side(), "The fields that changed, as they were afterwards."),
             ("ip", nullable(text()), ""),
             ("request_id", nullable(text()), ""),
             ("user_agent", nullable(text()), ""),
