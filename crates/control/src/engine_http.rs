@@ -1,18 +1,20 @@
 //! Sends small HTTP requests to an engine, on a connection of their own: probes and test requests. A hung engine delays
 //! nothing else.
 
-use std::{io, net::Ipv4Addr, pin::Pin, time::Duration};
+use std::{io, pin::Pin, time::Duration};
 
 use bytes::Bytes;
-use gantry_connect::{ConnectError, Stream};
+use gantry_connect::{ConnectError, Connector, Stream};
 use gantry_dataplane::{Upstream, is_own_lack, listener};
-use gantry_domain::listeners::Listeners;
+use gantry_domain::{
+    engine::{EngineAddress, Scheme},
+    listeners::Listeners,
+};
 use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use secrecy::{ExposeSecret, SecretString};
-use tokio::net::TcpStream;
 
 /// Largest answer that is read, in bytes.
 const MAX_ANSWER: usize = 8 << 20;
@@ -29,11 +31,12 @@ pub enum NoAnswer {
     NotAsked(io::Error),
 }
 
-/// Where an engine of ours listens: a port of loopback, which any account of the machine could have taken before it.
+/// Where an engine of ours listens.
 #[derive(Debug, Clone, Copy)]
 pub struct Local<'a> {
-    pub port: u16,
-    /// Accounts whose programs may listen there; `None` allows all.
+    pub address: &'a EngineAddress,
+    /// Accounts whose programs may listen on loopback, where any account of the machine could have taken the engine's port
+    /// before it; `None` allows all.
     pub allowed: Option<&'a Listeners>,
 }
 
@@ -67,13 +70,7 @@ pub async fn call(
 /// See [`NoAnswer`]. Any status is an answer.
 pub async fn models(upstream: &Upstream, timeout: Duration) -> Result<(StatusCode, Bytes), NoAnswer> {
     let exchange = async {
-        let stream = upstream.connect().await.map_err(|error| match error {
-            ConnectError::Io(error) => no_connection(error),
-            error => NoAnswer::Closed(match error.advice() {
-                Some(advice) => format!("{error}: {advice}"),
-                None => error.to_string(),
-            }),
-        })?;
+        let stream = upstream.connect().await.map_err(unconnected)?;
         let mut connection = Connection::over(stream, upstream.host().clone()).await?;
         connection.send(upstream.models_uri().path(), upstream.auth(), None).await
     };
@@ -95,15 +92,17 @@ impl Connection {
     ///
     /// # Errors
     /// [`NoAnswer::Closed`]: nothing listens there, or a program other than the engine does. Nothing is sent then.
-    async fn open(Local { port, allowed }: Local<'_>) -> Result<Self, NoAnswer> {
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.map_err(no_connection)?;
-        if let Some(allowed) = allowed {
-            let own = stream.local_addr().map_err(no_connection)?;
-            listener::check(port, own, allowed).map_err(|error| NoAnswer::Closed(error.to_string()))?;
+    async fn open(Local { address, allowed }: Local<'_>) -> Result<Self, NoAnswer> {
+        let EngineAddress { scheme, host, port } = address;
+        let stream = Connector::default().connect(*scheme == Scheme::Https, host, *port).await;
+        let stream = stream.map_err(unconnected)?;
+        if let Some(allowed) = allowed.filter(|_| address.is_loopback()) {
+            let own = stream.inner().tcp().local_addr().map_err(no_connection)?;
+            listener::check(*port, own, allowed).map_err(|error| NoAnswer::Closed(error.to_string()))?;
         }
-        let host = HeaderValue::try_from(format!("{}:{port}", Ipv4Addr::LOCALHOST));
+        let host = HeaderValue::try_from(address.authority());
         let host = host.unwrap_or(HeaderValue::from_static("localhost"));
-        Self::over(TokioIo::new(Stream::Plain(stream)), host).await
+        Self::over(stream, host).await
     }
 
     async fn over(stream: TokioIo<Stream>, host: HeaderValue) -> Result<Self, NoAnswer> {
@@ -161,6 +160,16 @@ async fn drive<T>(io: &mut Option<Pin<Box<Io>>>, work: impl Future<Output = T>) 
         }
     }
     work.await
+}
+
+fn unconnected(error: ConnectError) -> NoAnswer {
+    match error {
+        ConnectError::Io(error) => no_connection(error),
+        error => NoAnswer::Closed(match error.advice() {
+            Some(advice) => format!("{error}: {advice}"),
+            None => error.to_string(),
+        }),
+    }
 }
 
 fn no_connection(error: io::Error) -> NoAnswer {

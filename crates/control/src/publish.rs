@@ -20,7 +20,7 @@ use gantry_dataplane::{
 };
 use gantry_domain::{
     ModelId, Timestamp,
-    engine::key_of,
+    engine::{EngineAddress, key_of},
     listeners::Listeners,
     model::{Model, Phase, State, lifecycle::InstanceId},
     net::MAX_ENGINE_URLS,
@@ -76,7 +76,7 @@ struct Reading {
 /// Identifies an engine: one with an equal place is the same as before.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Place {
-    Managed { instance: InstanceId, port: u16 },
+    Managed { instance: InstanceId, address: EngineAddress },
     Manual { served_name: String, url: String, key: Option<[u8; 32]> },
 }
 
@@ -239,9 +239,9 @@ impl Publisher {
                 Phase::Running { .. } if !reached && model.state().0 == State::Running => {
                     RouteTarget::Elsewhere
                 }
-                Phase::Running { instance, port, .. } if model.state().0 == State::Running => {
-                    let place = Place::Managed { instance: instance.clone(), port: *port };
-                    let url = format!("http://127.0.0.1:{port}");
+                Phase::Running { instance, address, .. } if model.state().0 == State::Running => {
+                    let place = Place::Managed { instance: instance.clone(), address: address.clone() };
+                    let url = address.to_string();
                     let key = key_of(&control.config.internal_key, &model);
                     let guard = control.listeners.as_ref();
                     match self.upstream(

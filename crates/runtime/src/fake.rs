@@ -15,6 +15,7 @@ use std::{
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream, stream::BoxStream};
 use gantry_domain::{
     Clock, LogWindow, ModelId,
+    engine::EngineAddress,
     listeners::Listeners,
     model::lifecycle::{Instance, InstanceId, InstanceStatus},
 };
@@ -137,9 +138,9 @@ impl Fake {
         self.world().remove(name);
     }
 
-    /// Sets the running container's port from now on.
-    pub fn set_port(&self, name: &str, port: Option<u16>) {
-        self.world().set_status(name, InstanceStatus::Running { port });
+    /// Sets the running container's address from now on.
+    pub fn set_address(&self, name: &str, address: Option<EngineAddress>) {
+        self.world().set_status(name, InstanceStatus::Running { address });
     }
 
     /// Sets the container's state from now on.

@@ -396,10 +396,10 @@ impl Sim {
         };
         let instances = self.fake.instances();
         instances.get(&model.container_name()).is_some_and(|it| {
-            let InstanceStatus::Running { port: Some(port) } = it.status else { return false };
+            let InstanceStatus::Running { address: Some(address) } = &it.status else { return false };
             it.generation == model.phase.generation()
                 && model.phase.instance() == Some(&it.id)
-                && upstream.url() == format!("http://127.0.0.1:{port}")
+                && upstream.url() == address.to_string()
         })
     }
 
@@ -467,9 +467,9 @@ impl Sim {
     }
 
     fn routed(&self, model: &Model) -> bool {
-        let Phase::Running { port, .. } = model.phase else { return false };
+        let Phase::Running { address, .. } = &model.phase else { return false };
         match self.control.shared.catalog.load().routes.get(&model.served_name).map(|it| &it.target) {
-            Some(RouteTarget::Up(upstream)) => upstream.url() == format!("http://127.0.0.1:{port}"),
+            Some(RouteTarget::Up(upstream)) => upstream.url() == address.to_string(),
             _ => false,
         }
     }

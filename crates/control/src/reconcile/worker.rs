@@ -14,7 +14,7 @@ use std::{
 use gantry_dataplane::{RouteTarget, Upstream};
 use gantry_domain::{
     ModelId, Timestamp,
-    engine::{instance_key, key_fingerprint},
+    engine::{EngineAddress, instance_key, key_fingerprint},
     model::{
         Model, Phase,
         lifecycle::{
@@ -187,8 +187,8 @@ impl Worker {
             observed.instance = instance.as_ref();
             observed.health = std::mem::replace(&mut health, Health::Unknown);
             match lifecycle::plan(&observed) {
-                Step::Probe { port } => {
-                    health = match self.probe(&model, port).await? {
+                Step::Probe { address } => {
+                    health = match self.probe(&model, &address).await? {
                         Health::KeyRefused if !own_key => Health::OldKey,
                         other => other,
                     };
@@ -330,10 +330,10 @@ impl Worker {
     async fn blind(&mut self, model: &Model, error: &RuntimeError) -> StoreResult<Next> {
         let mut observed = self.observed(model);
         let mut step = lifecycle::plan_blind(&observed, &error.to_string());
-        if let Step::Probe { port } = step {
-            // The probe's result goes to the breaker. A port that refuses connections meanwhile says nothing about the
+        if let Step::Probe { address } = step {
+            // The probe's result goes to the breaker. An address that refuses connections meanwhile says nothing about the
             // container.
-            observed.health = self.probe(model, port).await?;
+            observed.health = self.probe(model, &address).await?;
             step = lifecycle::plan_blind(&observed, &error.to_string());
         }
         if let Step::Record(phase) = step {
@@ -349,11 +349,11 @@ impl Worker {
         })
     }
 
-    async fn probe(&mut self, model: &Model, port: u16) -> StoreResult<Health> {
+    async fn probe(&mut self, model: &Model, address: &EngineAddress) -> StoreResult<Health> {
         self.probed_at = Some(Instant::now());
         let launched = model.as_launched();
         let at = self.control.clock.now();
-        let probed = self.control.prober.probe(&launched, port).await;
+        let probed = self.control.prober.probe(&launched, address).await;
         if probed.health == Health::Unknown {
             return Ok(Health::Unknown);
         }
@@ -491,8 +491,9 @@ fn is_quiet(control: &Control, it: &Sighting) -> bool {
         && !matches!(again, Again::At(_))
         && it.model.phase.generation() == it.model.generation
         && match (&it.model.phase, instance) {
-            (Phase::Running { instance, port, .. }, Some(seen)) => {
-                seen.id == *instance && seen.status == (InstanceStatus::Running { port: Some(*port) })
+            (Phase::Running { instance, address, .. }, Some(seen)) => {
+                let up = InstanceStatus::Running { address: Some(address.clone()) };
+                seen.id == *instance && seen.status == up
             }
             (Phase::Stopped { .. } | Phase::Failed { .. }, None) => true,
             (Phase::Failed { .. }, Some(seen)) => !matches!(seen.status, InstanceStatus::Running { .. }),

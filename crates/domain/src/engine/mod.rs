@@ -1,5 +1,6 @@
 //! Turns a model into the engine's command, environment and mounts. There is one file per engine, and no I/O.
 
+mod address;
 pub mod llamacpp;
 pub mod owned;
 pub mod place;
@@ -18,6 +19,7 @@ use crate::{
     },
 };
 
+pub use address::{EngineAddress, LOOPBACK, Scheme};
 pub use place::Place;
 pub use version::EngineVersion;
 

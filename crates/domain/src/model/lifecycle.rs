@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use again::{Again, Cause, Rules, Starts};
 pub use plan::{plan, plan_blind};
 
-use crate::Timestamp;
+use crate::{Timestamp, engine::EngineAddress};
 
 /// The state that the operator asked for last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -147,8 +147,14 @@ pub enum Phase {
     Starting { generation: i64, since: Timestamp },
     /// The container runs, and the engine does not answer yet. At `until` that becomes a failure.
     Loading { generation: i64, instance: InstanceId, since: Timestamp, until: Timestamp },
-    /// The engine answers on this loopback port.
-    Running { generation: i64, instance: InstanceId, port: u16, since: Timestamp },
+    /// The engine answers.
+    Running {
+        generation: i64,
+        instance: InstanceId,
+        #[serde(flatten)]
+        address: EngineAddress,
+        since: Timestamp,
+    },
     /// The container is being stopped; at `until` that becomes a failure.
     Stopping { generation: i64, since: Timestamp, until: Timestamp },
     Failed {
@@ -232,9 +238,9 @@ pub struct Instance {
 pub enum InstanceStatus {
     /// The container was made but not started: the gateway died in between, or the start was refused.
     Created,
-    /// The container runs; its port 8000 is published on loopback as `port`.
+    /// The container runs; its engine listens, or will listen, at `address`.
     Running {
-        port: Option<u16>,
+        address: Option<EngineAddress>,
     },
     Exited {
         code: i64,
@@ -305,8 +311,8 @@ pub enum Step {
     Remove(InstanceId),
     /// Stop the container gracefully, keep it for its logs, and store this phase.
     Halt(InstanceId, Phase),
-    /// Probe the engine at this port, then look again.
-    Probe { port: u16 },
+    /// Probe the engine, then look again.
+    Probe { address: EngineAddress },
     /// Start the model again, as a new generation.
     Restart(Cause),
     /// Do nothing until something changes.

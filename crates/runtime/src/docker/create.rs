@@ -6,10 +6,10 @@ use bollard::models::{
     ContainerCreateBody, DeviceRequest, HealthConfig, HostConfig, HostConfigLogConfig, Mount, MountType,
     PortBinding, ResourcesUlimits, RestartPolicy, RestartPolicyNameEnum,
 };
-use gantry_domain::engine::{HUB_CACHE_MOUNT, MODELS_MOUNT};
+use gantry_domain::engine::{HUB_CACHE_MOUNT, LOOPBACK, MODELS_MOUNT};
 use secrecy::ExposeSecret;
 
-use super::{ENGINE_PORT, LOOPBACK, label};
+use super::{ENGINE_PORT, label};
 use crate::{ContainerSpec, Owner};
 
 /// Most threads and processes in a container: engines use hundreds, and a runaway must not use up the host's.

@@ -57,7 +57,6 @@ const INSPECTS_AT_ONCE: usize = 4;
 /// The port on which the engine listens inside its container, in Docker's notation. A test checks that it equals
 /// [`gantry_domain::engine::PORT`].
 const ENGINE_PORT: &str = "8000/tcp";
-const LOOPBACK: &str = "127.0.0.1";
 
 /// The labels of our containers.
 mod label {

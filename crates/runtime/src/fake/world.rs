@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gantry_domain::{
     ModelId, Timestamp,
+    engine::EngineAddress,
     model::lifecycle::{Instance, InstanceId, InstanceStatus},
 };
 use tokio::sync::broadcast::{Receiver, Sender, channel};
@@ -142,7 +143,8 @@ impl World {
         let Some(container) = self.containers.get_mut(name) else { return };
         self.ports += 1;
         container.found.started_at = Some(now);
-        container.found.instance.status = InstanceStatus::Running { port: Some(port) };
+        container.found.instance.status =
+            InstanceStatus::Running { address: Some(EngineAddress::loopback(port)) };
         container.follow = Some(channel(CHANNEL).0);
         self.notify(name);
         script.prints.iter().for_each(|line| self.print(name, line));

@@ -22,6 +22,7 @@ use std::{
 
 use gantry_domain::{
     ModelId, Timestamp,
+    engine::EngineAddress,
     model::{
         EngineKind,
         lifecycle::{Instance, InstanceId, InstanceStatus},
@@ -240,7 +241,9 @@ impl Dir {
     /// Returns what the reconciler sees of the engine.
     pub(super) fn found(record: Record, state: Option<&State>, held: bool) -> Found {
         let status = match (held, state) {
-            (true, state) => InstanceStatus::Running { port: state.map(|it| it.port) },
+            (true, state) => {
+                InstanceStatus::Running { address: state.map(|it| EngineAddress::loopback(it.port)) }
+            }
             (false, None) => InstanceStatus::Created,
             (false, Some(state)) => {
                 // If no end was noted, the engine was killed with its supervisor.

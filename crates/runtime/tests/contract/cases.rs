@@ -24,8 +24,10 @@ pub(crate) async fn a_launched_container_is_found_and_listed_as_launched(m: &Mac
     assert_eq!(found.spec_hash, m.launch_of(&a, Behaviour::Serves).spec_hash());
     assert_eq!(found.key_fingerprint, "0011223344556677");
     assert!(found.started_at.is_some());
-    let InstanceStatus::Running { port: Some(port) } = found.instance.status else { panic!("{found:?}") };
-    assert_ne!(port, 0);
+    let InstanceStatus::Running { address: Some(address) } = &found.instance.status else {
+        panic!("{found:?}")
+    };
+    assert!(address.is_loopback() && address.port != 0, "{address}");
     let listed = m.runtime.list().await.unwrap();
     let names: Vec<&str> = listed.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, [a.name.as_str(), b.name.as_str()]);

@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use futures_util::StreamExt;
-use gantry_domain::{LogWindow, model::lifecycle::InstanceStatus};
+use gantry_domain::{LogWindow, engine::EngineAddress, model::lifecycle::InstanceStatus};
 use gantry_runtime::RuntimeError;
 
 use crate::machine::{Behaviour, Machine, nowhere, poll};
@@ -17,7 +17,11 @@ async fn the_port_is_published_on_loopback_only_and_the_container_is_confined() 
     let ports = &seen["NetworkSettings"]["Ports"]["8000/tcp"];
     assert_eq!(ports.as_array().unwrap().len(), 1, "{ports}");
     assert_eq!(ports[0]["HostIp"], "127.0.0.1");
-    let InstanceStatus::Running { port: Some(port) } = m.found(&a).await.instance.status else { panic!() };
+    let InstanceStatus::Running { address: Some(EngineAddress { port, .. }) } =
+        m.found(&a).await.instance.status
+    else {
+        panic!()
+    };
     assert_eq!(ports[0]["HostPort"], port.to_string());
     let host = &seen["HostConfig"];
     assert_eq!(host["Init"], true);
@@ -158,7 +162,11 @@ async fn a_restart_by_hand_is_seen_with_its_new_port() {
     m.kill(&a).await;
     m.ended(&a).await;
     m.engine().client.start_container(&a.name, None).await.unwrap();
-    let InstanceStatus::Running { port: Some(port) } = m.found(&a).await.instance.status else { panic!() };
+    let InstanceStatus::Running { address: Some(EngineAddress { port, .. }) } =
+        m.found(&a).await.instance.status
+    else {
+        panic!()
+    };
     let seen = serde_json::to_value(m.engine().inspect(&a.name).await.unwrap()).unwrap();
     assert_eq!(seen["NetworkSettings"]["Ports"]["8000/tcp"][0]["HostPort"], port.to_string());
 }

@@ -4,7 +4,7 @@
 use std::{fs, net::TcpListener, process::Command, time::Duration};
 
 use futures_util::StreamExt;
-use gantry_domain::{LogWindow, model::lifecycle::InstanceStatus};
+use gantry_domain::{LogWindow, engine::EngineAddress, model::lifecycle::InstanceStatus};
 use gantry_runtime::{ImageProbe, Runtime, RuntimeError};
 
 use crate::{
@@ -221,7 +221,7 @@ async fn a_start_that_was_only_noted_down_is_started_over() {
     m.start_generation(&a, 2, Behaviour::Serves).await.unwrap();
     let found = m.found(&a).await;
     assert_eq!(found.instance.generation, 2);
-    assert!(matches!(found.instance.status, InstanceStatus::Running { port: Some(_) }), "{found:?}");
+    assert!(matches!(found.instance.status, InstanceStatus::Running { address: Some(_) }), "{found:?}");
 }
 
 #[tokio::test]
@@ -293,7 +293,9 @@ async fn a_port_that_is_taken_meanwhile_is_replaced() {
         let mut held = Vec::new();
         let ended = poll(async || match m.found(&a).await.instance.status {
             InstanceStatus::Exited { code, .. } => Some(code),
-            InstanceStatus::Running { port: Some(port) } if !dir.join(format!("taken-{port}")).exists() => {
+            InstanceStatus::Running { address: Some(EngineAddress { port, .. }) }
+                if !dir.join(format!("taken-{port}")).exists() =>
+            {
                 held.push(TcpListener::bind(("127.0.0.1", port)).ok());
                 fs::write(dir.join(format!("taken-{port}")), "").unwrap();
                 None

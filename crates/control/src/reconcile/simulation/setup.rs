@@ -10,7 +10,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use gantry_dataplane::{Catalog, Shared, breaker};
 use gantry_domain::{
     Clock, ModelId,
-    engine::Host,
+    engine::{EngineAddress, Host},
     model::{
         Model,
         lifecycle::{Health, InstanceStatus},
@@ -46,10 +46,10 @@ struct Probes {
 }
 
 impl Prober for Probes {
-    fn probe<'a>(&'a self, model: &'a Model, port: u16) -> BoxFuture<'a, Probed> {
+    fn probe<'a>(&'a self, model: &'a Model, address: &'a EngineAddress) -> BoxFuture<'a, Probed> {
         async move {
             task::yield_now().await;
-            let up = InstanceStatus::Running { port: Some(port) };
+            let up = InstanceStatus::Running { address: Some(address.clone()) };
             let engine = self.engines.lock().unwrap().get(&model.id).copied();
             let health = if engine == Some(Engine::CanNotBeAsked) {
                 Health::Unknown
