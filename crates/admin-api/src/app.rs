@@ -17,7 +17,7 @@ use gantry_domain::{
     image::AllowedImages,
     limit::{Limits, Standing},
     machine::{Gpu, HostMemory},
-    model::{EngineKind, Model, Phase},
+    model::{EngineKind, Model, PerEngine, Phase},
     models_dir::ModelsDirRules,
     net::IpList,
     web::Web,
@@ -95,7 +95,7 @@ pub struct Parts {
     pub offline: bool,
     /// Folders that packages are written to and read from.
     pub export_dirs: Vec<PathBuf>,
-    pub startup_timeouts: [Duration; 2],
+    pub startup_timeouts: PerEngine<Duration>,
     pub trusted_proxies: IpList,
     pub web: Web,
 }

@@ -49,7 +49,7 @@ use gantry_domain::{
     image::{self, AllowedImages},
     limit::{LimitMode, Limits},
     listeners::Listeners,
-    model::{EngineKind, Model, Phase},
+    model::{EngineKind, Model, PerEngine, Phase},
     models_dir::ModelsDirRules,
 };
 use gantry_runtime::{Program, Programs, Runtime};
@@ -72,8 +72,8 @@ pub struct Config {
     pub images: AllowedImages,
     /// The programs that run in place of images, if engines are processes.
     pub programs: Option<Programs>,
-    pub primary_startup: Duration,
-    pub secondary_startup: Duration,
+    /// Longest time in `loading`, unless the model says another.
+    pub startup: PerEngine<Duration>,
     pub internal_key: SecretString,
     /// If true, images are never pulled.
     pub offline: bool,
@@ -116,11 +116,7 @@ impl Config {
         if let Some(programs) = &self.programs {
             return &programs.of(engine, wished).reference;
         }
-        let [vllm, llama] = &self.images.defaults;
-        wished.unwrap_or(match engine {
-            EngineKind::Vllm => vllm,
-            EngineKind::Llamacpp => llama,
-        })
+        wished.unwrap_or(&self.images.defaults[engine])
     }
 
     /// Whether a model runs on Gantry's simulator instead of an engine: because its record or a setting names it.
@@ -154,13 +150,7 @@ impl Config {
     /// Longest time in `loading`.
     pub fn startup(&self, model: &Model) -> Duration {
         let own = model.config.int("startup_timeout_sec").and_then(|it| u64::try_from(it).ok());
-        own.map_or(
-            match model.engine {
-                EngineKind::Vllm => self.primary_startup,
-                EngineKind::Llamacpp => self.secondary_startup,
-            },
-            Duration::from_secs,
-        )
+        own.map_or(self.startup[model.engine], Duration::from_secs)
     }
 }
 

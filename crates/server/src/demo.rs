@@ -142,7 +142,7 @@ async fn demo_model(tx: &mut Tx, app: &App, log: &mut Vec<AuditEntry>) -> anyhow
     let model = match models.iter().find(|it| it.served_name == NAME && !it.archived) {
         Some(model) if model.config.text("engine_image") == Some(current.as_str()) => model.clone(),
         // Made by an earlier version of the gateway.
-        Some(model) if named(model, OLD_REPOSITORY) || named(model, image::SIMULATORS[0]) => {
+        Some(model) if named(model, OLD_REPOSITORY) || named(model, image::SIMULATORS.vllm) => {
             let body = json!({ "engine_image": current }).as_object().cloned().unwrap_or_default();
             let draft = ModelDraft::change(model, &body, Role::Owner)
                 .map_err(|problems| anyhow::anyhow!("the demo model is not valid: {problems:?}"))?;

@@ -13,6 +13,7 @@ use gantry_cli::{
     Exit,
     doctor::{self, Check},
 };
+use gantry_domain::model::{EngineKind, PerEngine};
 use gantry_runtime::{Owner, Runtime, RuntimeError};
 use gantry_settings::{ContainerRuntime, Entry, Settings, SettingsError};
 use gantry_store::{Look, look};
@@ -20,7 +21,7 @@ use gantry_store::{Look, look};
 use self::subject::Subject;
 use crate::{
     door::{self, Told},
-    engine_runtime::{self, Candidate, search_path, wanted},
+    engine_runtime::{self, COMMANDS, Candidate, search_path, wanted},
 };
 
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -315,11 +316,10 @@ async fn cached(docker: &impl Runtime, name: &'static str, image: &str, settings
 fn programs(settings: &Settings, running: Option<&Told>) -> (Vec<Check>, bool) {
     let path = running.map_or_else(search_path, |it| it.path.clone());
     let found = wanted(settings, &path);
-    let any = found.iter().any(|it| it.file.is_some());
-    let names =
-        [("primary_program", "PRIMARY_ENGINE_COMMAND"), ("secondary_program", "SECONDARY_ENGINE_COMMAND")];
-    let check = |(Candidate { program, named, file }, (name, setting)): (Candidate, _)| {
-        let engine = program.engine.as_str();
+    let any = found.values().any(|it| it.file.is_some());
+    let names = PerEngine { vllm: "primary_program", llamacpp: "secondary_program" };
+    let check = |engine: EngineKind, Candidate { program, named, file }: Candidate| {
+        let (name, setting) = (names[engine], COMMANDS[engine]);
         match file {
             Some(_) if program.simulator => Check::warn(
                 name,
@@ -351,5 +351,6 @@ fn programs(settings: &Settings, running: Option<&Told>) -> (Vec<Check>, bool) {
             }
         }
     };
-    (found.into_iter().zip(names).map(check).collect(), any)
+    let PerEngine { vllm, llamacpp } = found.map(check);
+    (vec![vllm, llamacpp], any)
 }

@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::Path, path::PathBuf, sync::Arc};
 
 use anyhow::Context;
 use gantry_control::machine::Machine;
-use gantry_domain::model::{EngineKind, Wanted};
+use gantry_domain::model::{EngineKind, PerEngine, Wanted};
 use gantry_runtime::{Gate, Owner, ProcessOptions, Program, Programs, Runtime, RuntimeError};
 use gantry_settings::{CommandWords, ContainerRuntime, Settings};
 use gantry_sim::Flavour;
@@ -15,6 +15,10 @@ use tracing::{info, warn};
 const MARKER: &str = "container-runtime";
 pub(crate) const DOCKER: &str = "docker";
 pub(crate) const PROCESS: &str = "process";
+
+/// The settings that name the engines' programs.
+pub(crate) const COMMANDS: PerEngine<&str> =
+    PerEngine { vllm: "PRIMARY_ENGINE_COMMAND", llamacpp: "SECONDARY_ENGINE_COMMAND" };
 
 /// The runtime that was chosen.
 pub(crate) struct EngineRuntime {
@@ -115,9 +119,9 @@ async fn earlier(marker: &Path, store: &Store) -> anyhow::Result<Option<&'static
 }
 
 fn programs(settings: &Settings) -> anyhow::Result<Programs> {
-    let simulators = [simulator(EngineKind::Vllm)?, simulator(EngineKind::Llamacpp)?];
-    let [vllm, llama] = wanted(settings, &search_path());
-    let engines = [told(vllm, "PRIMARY_ENGINE_COMMAND"), told(llama, "SECONDARY_ENGINE_COMMAND")];
+    let simulators =
+        PerEngine { vllm: simulator(EngineKind::Vllm)?, llamacpp: simulator(EngineKind::Llamacpp)? };
+    let engines = wanted(settings, &search_path()).map(|engine, it| told(it, COMMANDS[engine]));
     Ok(Programs { engines, simulators })
 }
 
@@ -135,7 +139,7 @@ pub(crate) fn search_path() -> String {
 }
 
 /// Returns the program of each engine, whether it exists or not; `path` is the search path.
-pub(crate) fn wanted(settings: &Settings, path: &str) -> [Candidate; 2] {
+pub(crate) fn wanted(settings: &Settings, path: &str) -> PerEngine<Candidate> {
     let candidate = |engine, command: Option<&CommandWords>, usual: &[&str]| {
         let words: Vec<String> = match command {
             Some(CommandWords(words)) => words.clone(),
@@ -145,10 +149,14 @@ pub(crate) fn wanted(settings: &Settings, path: &str) -> [Candidate; 2] {
         let file = program.find(path);
         Candidate { program, named: command.is_some(), file }
     };
-    [
-        candidate(EngineKind::Vllm, settings.primary_engine_command.as_ref(), &["vllm", "serve"]),
-        candidate(EngineKind::Llamacpp, settings.secondary_engine_command.as_ref(), &["llama-server"]),
-    ]
+    PerEngine {
+        vllm: candidate(EngineKind::Vllm, settings.primary_engine_command.as_ref(), &["vllm", "serve"]),
+        llamacpp: candidate(
+            EngineKind::Llamacpp,
+            settings.secondary_engine_command.as_ref(),
+            &["llama-server"],
+        ),
+    }
 }
 
 /// The command of an engine. `gantry engine-sim …` names the simulator; nothing else is one.
@@ -184,7 +192,7 @@ fn told(candidate: Candidate, setting: &str) -> Program {
     program
 }
 
-fn flavour(engine: EngineKind) -> Flavour {
+pub(crate) fn flavour(engine: EngineKind) -> Flavour {
     match engine {
         EngineKind::Vllm => Flavour::Vllm,
         EngineKind::Llamacpp => Flavour::Llamacpp,

@@ -32,7 +32,9 @@ use gantry_dataplane::{
     limits::{Limiter, Link},
     spool::Reader,
 };
-use gantry_domain::{Clock, ModelId, engine::Host, image::AllowedImages, limit::Limits, web::Web};
+use gantry_domain::{
+    Clock, ModelId, engine::Host, image::AllowedImages, limit::Limits, model::PerEngine, web::Web,
+};
 use gantry_runtime::Owner;
 use gantry_settings::{Entry, Settings};
 use gantry_store::{DatabaseKind, Store};
@@ -373,7 +375,7 @@ fn app(
         images: control.config.images.clone(),
         offline: settings.offline_mode,
         export_dirs: settings.export_dirs(),
-        startup_timeouts: [settings.primary_startup_timeout_sec, settings.secondary_startup_timeout_sec],
+        startup_timeouts: startup_timeouts(settings),
         trusted_proxies: settings.trusted_proxies.clone(),
         web: web(settings),
     })
@@ -392,13 +394,15 @@ fn control_config(
         data_dir: base.data_dir.clone(),
         hub_endpoint: settings.hub_endpoint.clone(),
         images: AllowedImages {
-            defaults: [settings.primary_engine_image.0.clone(), settings.secondary_engine_image.0.clone()],
-            simulators: gantry_sim::Flavour::ALL.map(gantry_sim::Flavour::default_tag),
+            defaults: PerEngine {
+                vllm: settings.primary_engine_image.0.clone(),
+                llamacpp: settings.secondary_engine_image.0.clone(),
+            },
+            simulators: PerEngine::of(|it| engine_runtime::flavour(it).default_tag()),
             listed: settings.engine_image_allowlist.0.clone(),
         },
         programs: engines.programs.clone(),
-        primary_startup: settings.primary_startup_timeout_sec,
-        secondary_startup: settings.secondary_startup_timeout_sec,
+        startup: startup_timeouts(settings),
         internal_key: base.internal_key.clone(),
         offline: settings.offline_mode,
         media_hosts: settings.media_url_hosts.0.clone(),
@@ -417,6 +421,10 @@ fn control_config(
         default_limits: default_limits(settings),
         limit_mode: settings.rate_limit_mode,
     }
+}
+
+fn startup_timeouts(settings: &Settings) -> PerEngine<Duration> {
+    PerEngine { vllm: settings.primary_startup_timeout_sec, llamacpp: settings.secondary_startup_timeout_sec }
 }
 
 fn web(settings: &Settings) -> Web {

@@ -20,7 +20,7 @@ use gantry_domain::{
     audit::{Action, AuditEntry},
     engine,
     model::{
-        EngineKind, Model, ModelDraft, Phase, Task, fields,
+        Model, ModelDraft, Phase, Task, fields,
         lifecycle::{
             Again, Rules,
             again::{STEADY, WINDOW},
@@ -407,7 +407,6 @@ pub(crate) async fn find(app: &App, id: i64) -> Outcome<Model> {
 
 /// Longest time in `loading`, in seconds.
 pub(crate) fn startup_timeout_sec(app: &App, model: &Model) -> i64 {
-    let index = usize::from(model.engine == EngineKind::Llamacpp);
-    let default = app.startup_timeouts[index].as_secs() as i64;
+    let default = app.startup_timeouts[model.engine].as_secs() as i64;
     model.config.int("startup_timeout_sec").unwrap_or(default)
 }

@@ -16,7 +16,7 @@ use futures_util::future::try_join_all;
 use gantry_domain::{
     ApiError, ErrorCode,
     audit::Action,
-    model::{EngineKind, Model},
+    model::{EngineKind, Model, PerEngine},
 };
 use serde_json::{Map, Value, json};
 
@@ -38,7 +38,7 @@ const TELL_EVERY: Duration = Duration::from_millis(500);
 pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Value>> {
     params.finish()?;
     let models = app.store.read().await?.models(false).await?;
-    let defaults = EngineKind::ALL.map(|it| app.engines.image_of(it, None));
+    let defaults = PerEngine::of(|it| app.engines.image_of(it, None));
     let used = used(&app, &defaults, &models);
     let images =
         try_join_all(used.keys().map(async |reference| {
@@ -54,12 +54,11 @@ pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Valu
         .collect();
     // Without any image nothing can be started, even if no model is to be started yet.
     let ready = missing.is_empty() && images.values().any(Option::is_some);
-    let engines: Map<String, Value> = EngineKind::ALL
+    let engines: Map<String, Value> = defaults
         .iter()
-        .zip(&defaults)
         .map(|(kind, image)| (kind.to_string(), view(image, images.get(image.as_str()))))
         .collect();
-    let own = used.iter().filter(|(reference, _)| !defaults.contains(reference));
+    let own = used.iter().filter(|(reference, _)| !defaults.values().any(|it| it == *reference));
     let of_models: Vec<Value> = own
         .map(|(reference, models)| {
             let mut view = view(reference, images.get(reference.as_str()));
@@ -69,11 +68,10 @@ pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Valu
         .collect();
     let recommendations: Vec<String> = if app.runtime == "process" {
         let at = |reference: &str| images.get(reference).and_then(Option::as_ref);
-        let each = EngineKind::ALL.into_iter().zip(&defaults);
-        each.filter_map(|(engine, program)| program_advice(engine, program, at(program))).collect()
+        defaults.iter().filter_map(|(engine, program)| program_advice(engine, program, at(program))).collect()
     } else {
         let wanted = if missing.is_empty() && !ready {
-            defaults.iter().map(String::as_str).collect()
+            defaults.values().map(String::as_str).collect()
         } else {
             missing
         };
@@ -136,8 +134,8 @@ async fn load_and_tell(app: &App, archive: PathBuf, path: &str) -> Result<Vec<St
 }
 
 /// Every image that is looked for, with the ids of the models that start with it.
-fn used(app: &App, defaults: &[String], models: &[Model]) -> BTreeMap<String, Vec<i64>> {
-    let mut used: BTreeMap<String, Vec<i64>> = defaults.iter().map(|it| (it.clone(), Vec::new())).collect();
+fn used(app: &App, defaults: &PerEngine<String>, models: &[Model]) -> BTreeMap<String, Vec<i64>> {
+    let mut used: BTreeMap<String, Vec<i64>> = defaults.values().map(|it| (it.clone(), Vec::new())).collect();
     for model in models {
         let image = app.engines.image_of(model.engine, model.config.text("engine_image"));
         used.entry(image).or_default().push(model.id.0);

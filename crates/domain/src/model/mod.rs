@@ -5,6 +5,7 @@ pub mod check;
 pub mod config;
 pub mod fields;
 pub mod lifecycle;
+mod per_engine;
 pub mod tuned;
 
 use std::fmt;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use blueprint::{Apply, Blueprint, RolledBack};
 pub use config::{ModelConfig, ModelDraft, RESERVED, is_reserved};
 pub use lifecycle::{Phase, Starts, State, Wanted};
+pub use per_engine::PerEngine;
 
 use crate::{ModelId, Timestamp, diagnosis::Diagnosis};
 

@@ -12,7 +12,7 @@ use gantry_domain::{
     Clock, ModelId,
     engine::{EngineAddress, Host},
     model::{
-        Model,
+        Model, PerEngine,
         lifecycle::{Health, InstanceStatus},
     },
 };
@@ -118,12 +118,11 @@ fn config(breaker: breaker::Settings) -> Config {
         data_dir: "/nowhere".into(),
         hub_endpoint: None,
         images: gantry_domain::image::AllowedImages {
-            defaults: [IMAGE.to_owned(), IMAGE.to_owned()],
+            defaults: PerEngine::of(|_| IMAGE.to_owned()),
             ..Default::default()
         },
         programs: None,
-        primary_startup: Duration::from_mins(10),
-        secondary_startup: Duration::from_mins(5),
+        startup: PerEngine { vllm: Duration::from_mins(10), llamacpp: Duration::from_mins(5) },
         internal_key: "key".into(),
         offline: true,
         media_hosts: Vec::new(),
