@@ -20,6 +20,7 @@ use gantry_domain::{
     model::{EngineKind, Model, PerEngine, Phase},
     models_dir::ModelsDirRules,
     net::IpList,
+    runtime::Traits,
     web::Web,
 };
 use gantry_store::Store;
@@ -80,8 +81,8 @@ pub struct Parts {
     /// The token that a bootstrap request must carry, unless it comes from the gateway's own user or root on this
     /// machine.
     pub setup_token: SecretString,
-    /// What runs the engines: `docker` or `process`.
-    pub runtime: &'static str,
+    /// What runs the engines.
+    pub runtime: Traits,
     pub models_dir: ModelsDir,
     pub models_dir_rules: ModelsDirRules,
     pub headers: Headers,

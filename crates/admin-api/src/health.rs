@@ -33,7 +33,7 @@ pub(crate) async fn ready(app: State<App>, leaving: Option<Extension<Leaving>>) 
     let text = |check: Result<(), String>| check.err().unwrap_or_else(|| "ok".to_owned());
     let body = json!({
         "status": status,
-        "runtime": app.runtime,
+        "runtime": app.runtime.name,
         "checks": {
             "database": text(database.and(busy)), "container_runtime": text(runtime), "supervision": text(supervision),
             "catalog": text(catalog), "usage_spool": text(spool),

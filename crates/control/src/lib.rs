@@ -37,7 +37,7 @@ pub mod upstreams;
 pub mod versions;
 
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
@@ -45,7 +45,7 @@ use std::{
 use gantry_dataplane::Shared;
 use gantry_domain::{
     Clock, ModelId, ModelsDir,
-    engine::{Host, Place},
+    engine::Host,
     image::{self, AllowedImages},
     limit::{LimitMode, Limits},
     listeners::Listeners,
@@ -127,24 +127,10 @@ impl Config {
         }
     }
 
-    /// Whether a start of a model may use its image. If engines are processes, images mean nothing.
-    pub fn may_use_image(&self, model: &Model) -> bool {
-        self.programs.is_some() || self.images.allows(self.image(model))
-    }
-
     /// Returns the program of a model if engines are processes.
     pub fn program(&self, model: &Model) -> Option<&Program> {
         let programs = self.programs.as_ref()?;
         Some(programs.of(model.engine, model.config.text("engine_image")))
-    }
-
-    /// Returns how an engine that is started now sees files and network. `models_dir` is the models base directory. It
-    /// can change at any time, so a caller that needs it more than once reads it once and passes that value.
-    pub fn place(&self, models_dir: &Path) -> Place {
-        match self.programs {
-            Some(_) => Place::process(models_dir, &self.hub_cache_dir),
-            None => Place::container(),
-        }
     }
 
     /// Longest time in `loading`.

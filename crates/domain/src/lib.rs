@@ -28,6 +28,7 @@ pub mod models_dir;
 pub mod name;
 pub mod net;
 pub mod role;
+pub mod runtime;
 pub mod spelling;
 pub mod usage;
 pub mod web;

@@ -15,15 +15,16 @@ use std::{
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream, stream::BoxStream};
 use gantry_domain::{
     Clock, LogWindow, ModelId,
-    engine::EngineAddress,
+    engine::{EngineAddress, Launch},
     listeners::Listeners,
     model::lifecycle::{Instance, InstanceId, InstanceStatus},
+    runtime::Traits,
 };
 use tokio::{sync::broadcast::error::RecvError, task::yield_now};
 
 use self::world::World;
 use crate::{
-    ContainerSpec, Found, ImageInfo, ImageProbe, Owner, Progress, Runtime, RuntimeError, RuntimeInfo,
+    ContainerSpec, Docker, Found, ImageInfo, ImageProbe, Owner, Progress, Runtime, RuntimeError, RuntimeInfo,
     RuntimeResult,
 };
 
@@ -223,10 +224,18 @@ impl Fake {
 }
 
 impl Runtime for Fake {
+    fn traits(&self) -> Traits {
+        Traits { name: "fake", ..Docker::TRAITS }
+    }
+
     fn info(&self) -> BoxFuture<'_, RuntimeResult<RuntimeInfo>> {
         async {
             self.call(Action::Info, |_| {
-                Ok(RuntimeInfo { name: "fake", version: "1".to_owned(), api_version: Some("1".to_owned()) })
+                Ok(RuntimeInfo {
+                    name: self.traits().name,
+                    version: "1".to_owned(),
+                    api_version: Some("1".to_owned()),
+                })
             })
             .await
         }
@@ -261,6 +270,10 @@ impl Runtime for Fake {
             self.call(Action::Launch, |world| world.launch(spec, &self.owner, self.clock.now())).await
         }
         .boxed()
+    }
+
+    fn refused_variable<'a>(&self, _launch: &'a Launch) -> Option<&'a str> {
+        None
     }
 
     fn stop<'a>(&'a self, id: &'a InstanceId, grace: Duration) -> BoxFuture<'a, RuntimeResult<()>> {

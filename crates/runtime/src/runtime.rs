@@ -12,6 +12,7 @@ use gantry_domain::{
     engine::Launch,
     listeners::Listeners,
     model::lifecycle::{Instance, InstanceId},
+    runtime::Traits,
 };
 
 use crate::RuntimeResult;
@@ -89,6 +90,9 @@ pub type Progress = Box<dyn Fn(u64, u64) + Send + Sync>;
 
 /// A container runtime. Every call but the streams has a deadline, and every call may be repeated.
 pub trait Runtime: Send + Sync + 'static {
+    /// Returns what it is and can do.
+    fn traits(&self) -> Traits;
+
     /// Returns which runtime this is. Fails if it does not answer.
     fn info(&self) -> BoxFuture<'_, RuntimeResult<RuntimeInfo>>;
 
@@ -113,6 +117,9 @@ pub trait Runtime: Send + Sync + 'static {
     /// [`GpuUnavailable`](crate::RuntimeError::GpuUnavailable) beside the general ones. After
     /// [`Timeout`](crate::RuntimeError::Timeout) the container may exist all the same: look again.
     fn launch<'a>(&'a self, spec: &'a ContainerSpec<'a>) -> BoxFuture<'a, RuntimeResult<InstanceId>>;
+
+    /// Returns the first variable of `launch` that its engines may not be given, because of which a start fails.
+    fn refused_variable<'a>(&self, launch: &'a Launch) -> Option<&'a str>;
 
     /// Asks the engine to end (SIGTERM), and kills it (SIGKILL) after `grace`. Succeeds if it is stopped already, or
     /// gone.

@@ -84,7 +84,7 @@ async fn show(app: &App, addr: SocketAddr, docker_host: Option<&str>) -> anyhow:
     };
     tokio::time::timeout(PATIENCE, waiting).await.context("the demo model did not come up in time")??;
     let token = token.expose();
-    let what = if app.runtime == "process" { "process" } else { "container" };
+    let what = app.runtime.instance;
     say(&format!(
         "  Model       `{NAME}` runs: a simulator, not a real engine ({what} {})\n  \
          Try         curl http://{addr}/v1/chat/completions -H 'Authorization: Bearer {token}' \
@@ -100,7 +100,7 @@ async fn show(app: &App, addr: SocketAddr, docker_host: Option<&str>) -> anyhow:
 /// be pulled from anywhere.
 async fn make_image(app: &App, docker_host: Option<&str>) -> anyhow::Result<()> {
     let image = Flavour::Vllm.default_tag();
-    if app.runtime == "process" || app.engines.image(&image).await.is_ok_and(|it| it.is_some()) {
+    if !app.runtime.runs_images || app.engines.image(&image).await.is_ok_and(|it| it.is_some()) {
         return Ok(());
     }
     let program = std::env::current_exe().context("this program does not know its own file")?;

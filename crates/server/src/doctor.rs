@@ -13,7 +13,10 @@ use gantry_cli::{
     Exit,
     doctor::{self, Check},
 };
-use gantry_domain::model::{EngineKind, PerEngine};
+use gantry_domain::{
+    model::{EngineKind, PerEngine},
+    runtime::PROCESS,
+};
 use gantry_runtime::{Owner, Runtime, RuntimeError};
 use gantry_settings::{ContainerRuntime, Entry, Settings, SettingsError};
 use gantry_store::{Look, look};
@@ -21,7 +24,7 @@ use gantry_store::{Look, look};
 use self::subject::Subject;
 use crate::{
     door::{self, Told},
-    engine_runtime::{self, COMMANDS, Candidate, search_path, wanted},
+    engine_runtime::{COMMANDS, Candidate, search_path, wanted},
 };
 
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -217,7 +220,7 @@ async fn engines(subject: &Subject) -> Vec<Check> {
     let (programs, any) = programs(settings, running.as_deref());
     // A running gateway chose its runtime at start, perhaps for reasons that no longer hold.
     let chosen = running.as_ref().map(|it| it.runtime.as_str());
-    if settings.container_runtime == ContainerRuntime::Process || chosen == Some(engine_runtime::PROCESS) {
+    if settings.container_runtime == ContainerRuntime::Process || chosen == Some(PROCESS) {
         return if subject.shares_files { programs } else { Vec::new() };
     }
     // This owner is no gateway, so that no container counts as its own: doctor only reads.

@@ -33,7 +33,8 @@ use gantry_dataplane::{
     spool::Reader,
 };
 use gantry_domain::{
-    Clock, ModelId, engine::Host, image::AllowedImages, limit::Limits, model::PerEngine, web::Web,
+    Clock, ModelId, engine::Host, image::AllowedImages, limit::Limits, model::PerEngine, runtime::Traits,
+    web::Web,
 };
 use gantry_runtime::Owner;
 use gantry_settings::{Entry, Settings};
@@ -123,7 +124,7 @@ async fn serve(
     let gate = (base.home.as_str(), Arc::clone(&supervision) as _);
     let engines =
         engine_runtime::choose(&settings, &base.data_dir, &base.store, owner, gate, &machine).await?;
-    let runtime_name = engines.name;
+    let traits = engines.runtime.traits();
     let (versions, questions) = versions::Versions::new();
     let control = Arc::new(control(&settings, &base, &shared, machine, engines, (versions, supervision))?);
     control.publisher.publish(&control).await.context("can't read the database")?;
@@ -132,7 +133,7 @@ async fn serve(
     let (wake, hints) = mpsc::channel(1024);
     let (refresh, requests) = mpsc::channel(1024);
     let setup_token = secrets::random();
-    let app = app(&settings, &base, &control, runtime_name, wake, refresh, &setup_token);
+    let app = app(&settings, &base, &control, traits, wake, refresh, &setup_token);
     let spool_dir = base.data_dir.join(SPOOL);
     secrets::private_dir(&spool_dir)?;
     let reader = ship::open(spool_dir.clone()).await.context("can't open the usage spool")?;
@@ -174,7 +175,7 @@ async fn serve(
     let watchdog = Arc::clone(&notify);
     supervisor.spawn("watchdog", |stop| async move { watchdog.feed_watchdog(stop).await });
 
-    let told = door::Told::new(entries, plane.addr(), &base.data_dir, runtime_name);
+    let told = door::Told::new(entries, plane.addr(), &base.data_dir, traits.name);
     supervisor.spawn("door", |stop| door::serve(told, stop));
 
     // From here on a signal starts an orderly shutdown. Before this point it kills the process, which does no harm.
@@ -337,7 +338,7 @@ fn app(
     settings: &Settings,
     base: &Base,
     control: &Arc<Control>,
-    runtime: &'static str,
+    runtime: Traits,
     wake: mpsc::Sender<ModelId>,
     refresh: mpsc::Sender<oneshot::Sender<()>>,
     setup_token: &SecretString,

@@ -1,6 +1,6 @@
 //! `/auth`, `/admin/bootstrap-owner` and `/readyz`.
 
-use gantry_domain::{ErrorCode, limit::Limits};
+use gantry_domain::{ErrorCode, limit::Limits, runtime};
 use serde_json::Value;
 
 use super::{
@@ -78,7 +78,7 @@ pub(crate) fn ready() -> Doc {
     let body = |status: &[&str]| {
         let checks = ["database", "container_runtime", "supervision", "catalog", "usage_spool"];
         let checks = object(checks.map(|it| (it, text())));
-        object([("status", one_of(status)), ("runtime", one_of(&["docker", "process"])), ("checks", checks)])
+        object([("status", one_of(status)), ("runtime", one_of(&runtime::NAMES)), ("checks", checks)])
     };
     // This answer comes from the data plane, which asks nobody any more.
     let ending = object([("status", constant("shutting_down")), ("checks", object([]))]);

@@ -66,7 +66,7 @@ pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Valu
             view
         })
         .collect();
-    let recommendations: Vec<String> = if app.runtime == "process" {
+    let recommendations: Vec<String> = if !app.runtime.runs_images {
         let at = |reference: &str| images.get(reference).and_then(Option::as_ref);
         defaults.iter().filter_map(|(engine, program)| program_advice(engine, program, at(program))).collect()
     } else {

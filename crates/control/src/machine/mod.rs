@@ -83,14 +83,15 @@ impl Machine {
     }
 
     /// Returns the indexes of the GPUs that engines can be given; `None` if neither a driver nor a file lists them.
-    /// Containers are given only NVIDIA's. Processes are given those of AMD too if there are no others.
-    pub async fn engine_gpus(self: &Arc<Self>, are_processes: bool) -> Option<Vec<u32>> {
+    /// A runtime that hands out GPUs itself has only NVIDIA's. If the machine's are shared, AMD's count too, where there
+    /// are no others.
+    pub async fn engine_gpus(self: &Arc<Self>, shared: bool) -> Option<Vec<u32>> {
         let seen = self.look().await;
         let of = |vendor: GpuVendor| -> Vec<u32> {
             seen.gpus.iter().filter(|it| it.vendor == vendor).map(|it| it.index).collect()
         };
         let mut found = of(GpuVendor::Nvidia);
-        if are_processes && found.is_empty() {
+        if shared && found.is_empty() {
             found = of(GpuVendor::Amd);
         }
         (self.recorded.is_some() || !found.is_empty()).then_some(found)

@@ -51,16 +51,16 @@ pub(super) async fn launch(
     model: &Model,
     superseded: impl Future<Output = ()>,
 ) -> Result<(), NoStart> {
-    let config = &control.config;
+    let (config, traits) = (&control.config, control.runtime.traits());
     let image = config.image(model);
     let mut superseded = std::pin::pin!(superseded);
     // The list may have changed since the record was saved.
-    if !config.may_use_image(model) {
+    if traits.runs_images && !config.images.allows(image) {
         return Err(failed(format!("image {image} is not allowed: ENGINE_IMAGE_ALLOWLIST does not name it")));
     }
     let info = match control.runtime.image(image).await? {
         Some(info) => info,
-        None if config.programs.is_some() => {
+        None if !traits.runs_images => {
             return Err(RuntimeError::ProgramMissing { program: image.to_owned() }.into());
         }
         None => pull(control, model, image, superseded.as_mut()).await?,
@@ -99,8 +99,7 @@ pub(super) async fn launch(
         made.map_err(|error| failed(format!("hub cache: {}", error.kind())))?;
     }
     let simulator = if info.simulator { " (a simulator, not a real engine)" } else { "" };
-    let what = if config.programs.is_some() { "process" } else { "container" };
-    info!(model = model.id.0, image, %version, "starting the {what}{simulator}");
+    info!(model = model.id.0, image, %version, "starting the {}{simulator}", traits.instance);
     let spec = ContainerSpec {
         name: &model.container_name(),
         model_id: model.id,

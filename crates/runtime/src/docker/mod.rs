@@ -31,7 +31,13 @@ use bollard::{
     },
 };
 use futures_util::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture, stream, stream::BoxStream};
-use gantry_domain::{LogWindow, ModelId, listeners::Listeners, model::lifecycle::InstanceId};
+use gantry_domain::{
+    LogWindow, ModelId,
+    engine::Launch,
+    listeners::Listeners,
+    model::lifecycle::InstanceId,
+    runtime::{DOCKER, Traits},
+};
 use tokio::{
     sync::Mutex,
     time::{Instant, sleep, timeout},
@@ -104,6 +110,17 @@ pub fn docker(host: Option<&str>, owner: Owner) -> RuntimeResult<Docker> {
 }
 
 impl Docker {
+    pub const TRAITS: Traits = Traits {
+        name: DOCKER,
+        instance: "container",
+        runs_images: true,
+        pulls_images: true,
+        loads_archives: true,
+        exports_images: true,
+        shares_host_gpus: false,
+        host_paths: false,
+    };
+
     /// Changes containers only while `gate` is open.
     #[must_use]
     pub fn behind(self, gate: Arc<dyn Gate>) -> Self {
@@ -305,11 +322,15 @@ impl Seen {
 }
 
 impl Runtime for Docker {
+    fn traits(&self) -> Traits {
+        Self::TRAITS
+    }
+
     fn info(&self) -> BoxFuture<'_, RuntimeResult<RuntimeInfo>> {
         async {
             let answer = self.within("ask the version", ASK, self.client().await?.version()).await?;
             Ok(RuntimeInfo {
-                name: "docker",
+                name: Self::TRAITS.name,
                 version: answer.version.unwrap_or_default(),
                 api_version: answer.api_version,
             })
@@ -346,6 +367,11 @@ impl Runtime for Docker {
 
     fn launch<'a>(&'a self, spec: &'a ContainerSpec<'a>) -> BoxFuture<'a, RuntimeResult<InstanceId>> {
         self.launch_container(spec).boxed()
+    }
+
+    /// A variable affects the container alone.
+    fn refused_variable<'a>(&self, _launch: &'a Launch) -> Option<&'a str> {
+        None
     }
 
     fn stop<'a>(&'a self, id: &'a InstanceId, grace: Duration) -> BoxFuture<'a, RuntimeResult<()>> {

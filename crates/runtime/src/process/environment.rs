@@ -180,7 +180,7 @@ pub(super) fn passed(all: impl IntoIterator<Item = (String, String)>) -> Vec<(St
 }
 
 /// Returns a variable of the launch that may not be set if engines are processes: a start with it is refused.
-pub fn refused_variable(launch: &Launch) -> Option<&str> {
+pub(super) fn refused_variable(launch: &Launch) -> Option<&str> {
     let allowed =
         |name: &str| OURS.contains(&name) || ALLOWED.contains(&name) || name.starts_with(SIMULATORS);
     launch.env.iter().map(|(name, _)| name.as_str()).find(|it| !allowed(it))

@@ -24,19 +24,24 @@ use std::{
 };
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream, stream::BoxStream};
-use gantry_domain::{Clock, LogWindow, ModelId, listeners::Listeners, model::lifecycle::InstanceId};
+use gantry_domain::{
+    Clock, LogWindow, ModelId,
+    engine::Launch,
+    listeners::Listeners,
+    model::lifecycle::InstanceId,
+    runtime::{PROCESS, Traits},
+};
 use rustix::process::Signal;
 use tokio::{sync::broadcast, time::timeout};
 
-pub use self::{
-    environment::refused_variable,
-    program::{Program, Programs},
-    shim::{VERB, supervise},
-    system::{boot_id, engine_of},
-};
 use self::{
     events::Change,
     record::{Dir, Exit, Record, State},
+};
+pub use self::{
+    program::{Program, Programs},
+    shim::{VERB, supervise},
+    system::{boot_id, engine_of},
 };
 use crate::{
     ContainerSpec, Found, Gate, ImageInfo, ImageProbe, Open, Owner, Progress, Runtime, RuntimeError,
@@ -176,6 +181,17 @@ fn is_due(swept: &Mutex<Option<Instant>>) -> bool {
 }
 
 impl Process {
+    pub const TRAITS: Traits = Traits {
+        name: PROCESS,
+        instance: "process",
+        runs_images: false,
+        pulls_images: false,
+        loads_archives: false,
+        exports_images: false,
+        shares_host_gpus: true,
+        host_paths: true,
+    };
+
     /// Changes engines only while `gate` is open.
     #[must_use]
     pub fn behind(self, gate: Arc<dyn Gate>) -> Self {
@@ -301,12 +317,16 @@ async fn signalled(dir: &Dir, pid: i32, signal: Signal) -> bool {
 }
 
 impl Runtime for Process {
+    fn traits(&self) -> Traits {
+        Self::TRAITS
+    }
+
     fn info(&self) -> BoxFuture<'_, RuntimeResult<RuntimeInfo>> {
         async {
             let dir = self.options.dir.clone();
             blocking("use the directory for engines", move || record::all(&dir).map(drop)).await?;
             let version = env!("CARGO_PKG_VERSION").to_owned();
-            Ok(RuntimeInfo { name: "process", version, api_version: None })
+            Ok(RuntimeInfo { name: Self::TRAITS.name, version, api_version: None })
         }
         .boxed()
     }
@@ -337,6 +357,10 @@ impl Runtime for Process {
 
     fn launch<'a>(&'a self, spec: &'a ContainerSpec<'a>) -> BoxFuture<'a, RuntimeResult<InstanceId>> {
         self.launch_engine(spec).boxed()
+    }
+
+    fn refused_variable<'a>(&self, launch: &'a Launch) -> Option<&'a str> {
+        environment::refused_variable(launch)
     }
 
     fn stop<'a>(&'a self, id: &'a InstanceId, grace: Duration) -> BoxFuture<'a, RuntimeResult<()>> {

@@ -60,6 +60,11 @@ impl Engine {
         self.simulator.clone()
     }
 
+    /// Returns the archive of an image.
+    pub(crate) async fn export(&self, image: &str) -> Vec<u8> {
+        self.client.export_image(image).try_collect::<Vec<_>>().await.unwrap().concat()
+    }
+
     /// Makes a container that belongs to no gateway. It is found and removed with the image at the end.
     pub(crate) async fn occupy(&self, name: &str) {
         let options = CreateContainerOptionsBuilder::default().name(name).build();

@@ -1,7 +1,7 @@
 //! A machine under test: the fake one, this one with processes, or a real Docker engine, behind the same few handles.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicI64, atomic::Ordering},
     time::Duration,
 };
@@ -232,6 +232,22 @@ impl Machine {
             let label = format!("gantry.instance={}", self.owner.instance);
             poll(async || engine.labelled(&label).await.is_empty().then_some(())).await;
         }
+    }
+
+    pub(crate) fn is_fake(&self) -> bool {
+        matches!(self.kind, Kind::Fake(_))
+    }
+
+    /// Writes the machine's image to an archive. Returns its reference; `None` if there are no images.
+    pub(crate) async fn export(&self, archive: &Path) -> Option<String> {
+        let bytes = match &self.kind {
+            // An archive of the imaginary machine holds one reference as text.
+            Kind::Fake(_) => self.image.clone().into_bytes(),
+            Kind::Process(_) => return None,
+            Kind::Docker(engine) => engine.export(&self.image).await,
+        };
+        std::fs::write(archive, bytes).unwrap();
+        Some(self.image.clone())
     }
 
     /// Puts an image on the machine that calls itself a simulator of version 1.2.3.

@@ -74,4 +74,7 @@ suite![
     an_image_is_asked_and_nothing_is_left,
     events_hint_at_the_model,
     the_runtime_introduces_itself,
+    what_it_says_of_images_is_so,
+    engines_see_the_paths_that_it_says,
+    a_variable_is_refused_before_the_start_or_not_at_all,
 ];
