@@ -46,7 +46,7 @@ impl Control {
         model: &Model,
         window: LogWindow,
     ) -> Result<Option<(String, Instance)>, ApiError> {
-        let found = self.runtime.find(&model.container_name()).await.map_err(|it| refused(&it))?;
+        let found = self.runtime.find(&model.instance_name()).await.map_err(|it| refused(&it))?;
         let Some(found) = found else { return Ok(None) };
         let text = self.runtime.logs(&found.instance.id, window).await.map_err(|it| refused(&it))?;
         Ok(Some((text, found.instance)))
@@ -61,7 +61,7 @@ impl Control {
         model: &Model,
         window: LogWindow,
     ) -> Result<BoxStream<'static, String>, ApiError> {
-        match self.runtime.find(&model.container_name()).await.map_err(|it| refused(&it))? {
+        match self.runtime.find(&model.instance_name()).await.map_err(|it| refused(&it))? {
             None => Err(ApiError::new(ErrorCode::InvalidState, "the model has no container to read from")),
             Some(found) => {
                 self.runtime.follow_logs(&found.instance.id, window).await.map_err(|it| refused(&it))

@@ -11,7 +11,7 @@ use gantry_domain::{
     LogWindow, ModelId, Timestamp,
     engine::Launch,
     listeners::Listeners,
-    model::lifecycle::{Instance, InstanceId},
+    model::lifecycle::{Instance, InstanceId, InstanceNumber},
     runtime::Traits,
 };
 
@@ -27,9 +27,11 @@ pub struct Owner {
 /// A container to make. The runtime itself knows what is the same for all containers.
 #[derive(Debug, Clone, Copy)]
 pub struct ContainerSpec<'a> {
-    /// `primary-model-7`.
+    /// `primary-model-7`; see [`EngineKind::instance_name`](gantry_domain::model::EngineKind::instance_name).
     pub name: &'a str,
     pub model_id: ModelId,
+    /// Which of the model's instances it is.
+    pub number: InstanceNumber,
     /// Number of the command that asked for it, by which a later look can distinguish an old container from a new one.
     pub generation: i64,
     pub launch: &'a Launch,
@@ -44,6 +46,8 @@ pub struct ContainerSpec<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     pub model_id: ModelId,
+    /// Which of the model's instances it is. The first, if an older version of the gateway made it.
+    pub number: InstanceNumber,
     pub name: String,
     pub instance: Instance,
     /// [`Launch::spec_hash`] of the launch that it was made from.

@@ -91,7 +91,7 @@ async fn show(app: &App, addr: SocketAddr, docker_host: Option<&str>) -> anyhow:
          -H 'Content-Type: application/json' \
          -d '{{\"model\":\"{NAME}\",\"messages\":[{{\"role\":\"user\",\"content\":\"Hello\"}}]}}'\n  \
          Key         {token}   (for `{NAME}` only, ends in 24 hours)",
-        model.container_name(),
+        model.instance_name(),
     ));
     Ok(())
 }

@@ -173,7 +173,7 @@ impl Crew {
             let id = model.id;
             // Without the list each worker asks for itself, and gets the error.
             let sighting = containers.as_mut().map(|all| {
-                let found = all.remove(&model.container_name());
+                let found = all.remove(&model.instance_name());
                 Sighting { at, model, deleting, found }
             });
             self.wake(id, sighting);

@@ -243,7 +243,7 @@ impl Sim {
         let models = self.models.clone();
         for (model, deleting) in records.into_iter().filter(|(it, _)| models.contains(&it.id)) {
             let id = model.id;
-            let found = listed.as_ref().map(|all| all.get(&model.container_name()).cloned());
+            let found = listed.as_ref().map(|all| all.get(&model.instance_name()).cloned());
             let sighting = found.map(|found| Sighting { at, model, deleting, found });
             self.pass(id, sighting, usize::MAX).await;
         }
@@ -395,7 +395,7 @@ impl Sim {
             return true;
         };
         let instances = self.fake.instances();
-        instances.get(&model.container_name()).is_some_and(|it| {
+        instances.get(&model.instance_name()).is_some_and(|it| {
             let InstanceStatus::Running { address: Some(address) } = &it.status else { return false };
             it.generation == model.phase.generation()
                 && model.phase.instance() == Some(&it.id)

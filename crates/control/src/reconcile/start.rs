@@ -13,7 +13,7 @@ use std::{
 use gantry_domain::{
     engine::{EngineVersion, key_fingerprint, key_of},
     image::is_simulator,
-    model::{Model, lifecycle::Failure},
+    model::{InstanceNumber, Model, lifecycle::Failure},
 };
 use gantry_runtime::{ContainerSpec, ImageInfo, RuntimeError};
 use tokio::time::timeout;
@@ -101,8 +101,9 @@ pub(super) async fn launch(
     let simulator = if info.simulator { " (a simulator, not a real engine)" } else { "" };
     info!(model = model.id.0, image, %version, "starting the {}{simulator}", traits.instance);
     let spec = ContainerSpec {
-        name: &model.container_name(),
+        name: &model.instance_name(),
         model_id: model.id,
+        number: InstanceNumber::FIRST,
         generation: model.generation,
         launch: &launch,
         models_dir: &models_dir,

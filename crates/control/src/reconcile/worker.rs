@@ -173,7 +173,7 @@ impl Worker {
                     self.control.live.forget(self.id);
                     return Ok(Next::Never);
                 };
-                let found = self.control.runtime.find(&model.container_name()).await;
+                let found = self.control.runtime.find(&model.instance_name()).await;
                 (model, deleting, found)
             };
             let (instance, own_key) = match found {

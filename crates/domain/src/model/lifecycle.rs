@@ -132,6 +132,25 @@ impl fmt::Display for Failure {
     }
 }
 
+/// Which of a model's instances one is. For now a model has one instance, the [first](Self::FIRST).
+///
+/// With the model's id it names an instance for the gateway, as [`InstanceId`] does for the runtime: the next start of
+/// the same instance has the same number and another id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct InstanceNumber(pub u32);
+
+impl InstanceNumber {
+    /// The instance that each model has. What older versions of the gateway started carries no number, and is this one.
+    pub const FIRST: Self = Self(0);
+}
+
+impl Default for InstanceNumber {
+    fn default() -> Self {
+        Self::FIRST
+    }
+}
+
 /// The runtime's id of the engine process or container behind a model.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -55,6 +55,7 @@ fn labels(spec: &ContainerSpec<'_>, owner: &Owner) -> HashMap<String, String> {
     let labels = [
         (label::INSTANCE, owner.instance.clone()),
         (label::MODEL_ID, spec.model_id.to_string()),
+        (label::NUMBER, spec.number.0.to_string()),
         (label::GENERATION, spec.generation.to_string()),
         (label::SPEC_HASH, spec.launch.spec_hash()),
         (label::KEY_FINGERPRINT, spec.key_fingerprint.to_owned()),

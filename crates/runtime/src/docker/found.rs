@@ -9,7 +9,7 @@ use bollard::models::{
 use gantry_domain::{
     ModelId, Timestamp,
     engine::{EngineAddress, LOOPBACK, PORT},
-    model::lifecycle::{Instance, InstanceId, InstanceStatus},
+    model::lifecycle::{Instance, InstanceId, InstanceNumber, InstanceStatus},
 };
 
 use super::{ENGINE_PORT, label};
@@ -48,8 +48,10 @@ fn from_labels(
     if text(label::INSTANCE) != Some(&owner.instance) {
         return None;
     }
+    let number = text(label::NUMBER).map_or(Ok(InstanceNumber::FIRST), |it| it.parse().map(InstanceNumber));
     Some(Found {
         model_id: ModelId(text(label::MODEL_ID)?.parse().ok()?),
+        number: number.ok()?,
         name: name.trim_start_matches('/').to_owned(),
         spec_hash: text(label::SPEC_HASH).unwrap_or_default().to_owned(),
         key_fingerprint: text(label::KEY_FINGERPRINT).unwrap_or_default().to_owned(),

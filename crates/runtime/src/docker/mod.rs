@@ -68,6 +68,8 @@ const ENGINE_PORT: &str = "8000/tcp";
 mod label {
     pub(super) const INSTANCE: &str = "gantry.instance";
     pub(super) const MODEL_ID: &str = "gantry.model_id";
+    /// Which of the model's instances it is. Containers that older versions of the gateway made do not have it.
+    pub(super) const NUMBER: &str = "gantry.instance_number";
     pub(super) const GENERATION: &str = "gantry.generation";
     pub(super) const SPEC_HASH: &str = "gantry.spec_hash";
     pub(super) const KEY_FINGERPRINT: &str = "gantry.key_fingerprint";
@@ -215,7 +217,7 @@ impl Docker {
             .try_filter_map(async |found| Ok(found))
             .try_collect()
             .await?;
-        found.sort_by_key(|it| (it.model_id, it.instance.generation));
+        found.sort_by_key(|it| (it.model_id, it.number, it.instance.generation));
         Ok(found)
     }
 

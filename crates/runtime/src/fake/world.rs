@@ -125,6 +125,7 @@ impl World {
             Instance { id: id.clone(), generation: spec.generation, status: InstanceStatus::Created };
         let found = Found {
             model_id: spec.model_id,
+            number: spec.number,
             name: spec.name.to_owned(),
             instance,
             spec_hash: spec.launch.spec_hash(),
@@ -213,7 +214,7 @@ impl World {
     pub(super) fn owned(&self, owner: &Owner) -> Vec<Found> {
         let mut found: Vec<Found> =
             self.containers.values().filter(|it| it.owner == *owner).map(|it| it.found.clone()).collect();
-        found.sort_by_key(|it| (it.model_id, it.instance.generation));
+        found.sort_by_key(|it| (it.model_id, it.number, it.instance.generation));
         found
     }
 

@@ -234,7 +234,7 @@ impl Process {
                     system::sweep(&owner, &id, None, KILL);
                 }
             }
-            looks.sort_by_key(|it| (it.record.model_id, it.record.generation));
+            looks.sort_by_key(|it| (it.record.model_id, it.record.number, it.record.generation));
             Ok(looks)
         })
         .await

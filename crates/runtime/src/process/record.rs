@@ -25,7 +25,7 @@ use gantry_domain::{
     engine::EngineAddress,
     model::{
         EngineKind,
-        lifecycle::{Instance, InstanceId, InstanceStatus},
+        lifecycle::{Instance, InstanceId, InstanceNumber, InstanceStatus},
     },
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -50,6 +50,9 @@ pub(super) struct Record {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) model_id: i64,
+    /// Which of the model's instances it is. Records of older versions of the gateway do not have it.
+    #[serde(default)]
+    pub(super) number: InstanceNumber,
     pub(super) generation: i64,
     pub(super) spec_hash: String,
     pub(super) key_fingerprint: String,
@@ -108,6 +111,7 @@ impl Record {
             id,
             name: spec.name.to_owned(),
             model_id: spec.model_id.0,
+            number: spec.number,
             generation: spec.generation,
             spec_hash: spec.launch.spec_hash(),
             key_fingerprint: spec.key_fingerprint.to_owned(),
@@ -128,8 +132,7 @@ impl Dir {
     /// Whether its name is none that an engine of ours could have: then another program or person put it here.
     pub(super) fn is_odd(&self) -> bool {
         let name = self.0.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        let id = name.rsplit_once('-').and_then(|(_, id)| id.parse().ok()).map(ModelId);
-        id.is_none_or(|id| EngineKind::ALL.iter().all(|it| it.container_name(id) != name))
+        !EngineKind::is_instance_name(name)
     }
 
     /// Makes the directory with all its files or not at all. Returns [`ErrorKind::AlreadyExists`] if something has the
@@ -254,6 +257,7 @@ impl Dir {
         };
         Found {
             model_id: ModelId(record.model_id),
+            number: record.number,
             name: record.name,
             instance: Instance { id: InstanceId(record.id), generation: record.generation, status },
             spec_hash: record.spec_hash,

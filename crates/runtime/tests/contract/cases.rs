@@ -25,7 +25,7 @@ pub(crate) async fn a_launched_container_is_found_and_listed_as_launched(m: &Mac
     m.start_generation(&b, 7, Behaviour::Serves).await.unwrap();
     let found = m.found(&a).await;
     assert_eq!((&found.instance.id, found.instance.generation), (&id, 41));
-    assert_eq!((found.model_id, &found.name), (a.model, &a.name));
+    assert_eq!((found.model_id, found.number, &found.name), (a.model, a.number, &a.name));
     assert_eq!(found.spec_hash, m.launch_of(&a, Behaviour::Serves).spec_hash());
     assert_eq!(found.key_fingerprint, "0011223344556677");
     assert!(found.started_at.is_some());
@@ -38,6 +38,25 @@ pub(crate) async fn a_launched_container_is_found_and_listed_as_launched(m: &Mac
     assert_eq!(names, [a.name.as_str(), b.name.as_str()]);
     // A list says the same as a look at each, except perhaps for the time when it was started.
     assert_eq!(Found { started_at: found.started_at, ..listed[0].clone() }, found);
+}
+
+pub(crate) async fn instances_of_one_model_are_told_apart(m: &Machine) {
+    let a = m.name();
+    let b = m.beside(&a, 1);
+    let second = m.start(&b, Behaviour::Serves).await.unwrap();
+    let first = m.start(&a, Behaviour::Serves).await.unwrap();
+    for (named, id) in [(&a, &first), (&b, &second)] {
+        let found = m.found(named).await;
+        assert_eq!((found.model_id, found.number, &found.instance.id), (a.model, named.number, id));
+    }
+    let listed = m.runtime.list().await.unwrap();
+    let names: Vec<_> = listed.iter().map(|it| (it.name.as_str(), it.number.0)).collect();
+    assert_eq!(names, [(a.name.as_str(), 0), (b.name.as_str(), 1)]);
+    // A new start of the one leaves the other alone, and so does its end.
+    let again = m.start_generation(&a, 2, Behaviour::Serves).await.unwrap();
+    m.runtime.remove(&again).await.unwrap();
+    let left = m.runtime.list().await.unwrap();
+    assert_eq!(left.iter().map(|it| &it.instance.id).collect::<Vec<_>>(), [&second]);
 }
 
 pub(crate) async fn a_leftover_is_replaced(m: &Machine) {

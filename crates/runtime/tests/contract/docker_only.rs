@@ -229,3 +229,33 @@ async fn logs_begin_at_a_moment() {
     let Some(m) = Machine::docker().await else { return };
     crate::cases::logs_begin_at_a_moment(&m).await;
 }
+
+#[tokio::test]
+async fn a_container_of_an_older_version_is_the_first_instance_of_its_model() {
+    let Some(m) = Machine::docker().await else { return };
+    let a = m.name();
+    let (instance, model) = (m.owner.instance.as_str(), a.model.to_string());
+    // All the labels that versions before instance numbers wrote.
+    let labels = [
+        ("gantry.instance", instance),
+        ("gantry.model_id", &model),
+        ("gantry.generation", "3"),
+        ("gantry.spec_hash", "aa"),
+        ("gantry.key_fingerprint", "bb"),
+    ];
+    m.engine().run(&a.name, &labels).await;
+    let found = m.found(&a).await;
+    assert_eq!((found.model_id, found.number, found.instance.generation), (a.model, a.number, 3));
+    assert!(matches!(found.instance.status, InstanceStatus::Running { .. }), "{found:?}");
+    let listed = m.runtime.list().await.unwrap();
+    assert_eq!(
+        listed.iter().map(|it| (it.number, &it.instance.id)).collect::<Vec<_>>(),
+        [(a.number, &found.instance.id)]
+    );
+    m.runtime.stop(&found.instance.id, Duration::ZERO).await.unwrap();
+    m.ended(&a).await;
+    // The next start takes its place.
+    let new = m.start_generation(&a, 4, Behaviour::Serves).await.unwrap();
+    assert_eq!(m.runtime.list().await.unwrap().len(), 1);
+    assert_eq!(m.found(&a).await.instance.id, new);
+}

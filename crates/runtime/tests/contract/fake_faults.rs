@@ -4,7 +4,7 @@ use futures_util::StreamExt;
 use gantry_domain::{
     Clock, ModelId, Timestamp,
     engine::{EngineAddress, Launch},
-    model::lifecycle::InstanceStatus,
+    model::{InstanceNumber, lifecycle::InstanceStatus},
 };
 use gantry_runtime::{Action, ContainerSpec, Fake, Runtime, RuntimeError, RuntimeResult, Script};
 
@@ -36,6 +36,7 @@ async fn launch(fake: &Fake) -> RuntimeResult<()> {
     let spec = ContainerSpec {
         name: NAME,
         model_id: ModelId(7),
+        number: InstanceNumber::FIRST,
         generation: 1,
         launch: &launch,
         models_dir: &dir,

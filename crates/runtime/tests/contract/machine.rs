@@ -9,7 +9,10 @@ use std::{
 use gantry_domain::{
     Clock, ModelId,
     engine::Launch,
-    model::lifecycle::{InstanceId, InstanceStatus},
+    model::{
+        InstanceNumber,
+        lifecycle::{InstanceId, InstanceStatus},
+    },
 };
 use gantry_runtime::{ContainerSpec, Fake, Found, Owner, Runtime, RuntimeResult, Script, docker};
 use secrecy::SecretString;
@@ -127,7 +130,14 @@ impl Machine {
     /// Returns a container name that nothing else uses, with its model.
     pub(crate) fn name(&self) -> Named {
         let model = ModelId(self.names.fetch_add(1, Ordering::Relaxed));
-        Named { name: format!("gantry-test-{}-{model}", self.owner.instance), model }
+        let name = format!("gantry-test-{}-{model}", self.owner.instance);
+        Named { name, model, number: InstanceNumber::FIRST }
+    }
+
+    /// Returns another instance of the same model.
+    pub(crate) fn beside(&self, first: &Named, number: u32) -> Named {
+        let name = format!("{}-{number}", first.name);
+        Named { name, model: first.model, number: InstanceNumber(number) }
     }
 
     pub(crate) fn seen_by(&self, owner: Owner) -> Arc<dyn Runtime> {
@@ -165,6 +175,7 @@ impl Machine {
         ContainerSpec {
             name: &named.name,
             model_id: named.model,
+            number: named.number,
             generation,
             launch,
             models_dir: self.models.path(),
@@ -273,6 +284,7 @@ impl Machine {
 pub(crate) struct Named {
     pub(crate) name: String,
     pub(crate) model: ModelId,
+    pub(crate) number: InstanceNumber,
 }
 
 pub(crate) fn new_owner() -> Owner {

@@ -56,6 +56,7 @@ macro_rules! suite {
 
 suite![
     a_launched_container_is_found_and_listed_as_launched,
+    instances_of_one_model_are_told_apart,
     a_leftover_is_replaced,
     a_running_leftover_is_replaced,
     a_foreign_name_is_refused_and_left_alone,

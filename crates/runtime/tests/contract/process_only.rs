@@ -397,3 +397,20 @@ async fn archives_of_images_are_refused() {
 async fn logs_begin_at_a_moment() {
     crate::cases::logs_begin_at_a_moment(&Machine::process()).await;
 }
+
+#[tokio::test]
+async fn an_engine_of_an_older_version_is_the_first_instance_of_its_model() {
+    let m = Machine::process();
+    let a = m.name();
+    let id = m.start_generation(&a, 3, Behaviour::Serves).await.unwrap();
+    let file = m.processes().run_dir().join(&a.name).join("instance.json");
+    let mut record: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert_eq!(record.as_object_mut().unwrap().remove("number"), Some(0.into()));
+    fs::write(&file, record.to_string()).unwrap();
+    let found = m.found(&a).await;
+    assert_eq!((found.model_id, found.number, &found.instance.id), (a.model, a.number, &id));
+    m.runtime.stop(&id, GRACE).await.unwrap();
+    assert_eq!(m.ended(&a).await, (0, false));
+    m.runtime.remove(&id).await.unwrap();
+    assert_eq!(m.runtime.list().await, Ok(vec![]));
+}

@@ -53,7 +53,7 @@ impl Prober for Probes {
             let engine = self.engines.lock().unwrap().get(&model.id).copied();
             let health = if engine == Some(Engine::CanNotBeAsked) {
                 Health::Unknown
-            } else if self.fake.containers().get(&model.container_name()) == Some(&up) {
+            } else if self.fake.containers().get(&model.instance_name()) == Some(&up) {
                 match engine {
                     Some(Engine::Ready) => Health::Ready,
                     Some(Engine::Hangs) => Health::Slow { n: 1 },

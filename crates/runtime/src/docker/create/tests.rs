@@ -3,6 +3,7 @@
 use gantry_domain::{
     ModelId,
     engine::{Confinement, Launch, PORT},
+    model::InstanceNumber,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -32,6 +33,7 @@ fn request(launch: &Launch, memlock: bool) -> Value {
     let spec = ContainerSpec {
         name: "primary-model-7",
         model_id: ModelId(7),
+        number: InstanceNumber(2),
         generation: 3,
         launch,
         models_dir: Path::new("/big/models"),
@@ -54,7 +56,7 @@ fn the_whole_request() {
         "ExposedPorts": ["8000/tcp"],
         "Healthcheck": {"Test": ["NONE"]},
         "Labels": {
-            "gantry.instance": "db-1", "gantry.model_id": "7", "gantry.generation": "3",
+            "gantry.instance": "db-1", "gantry.model_id": "7", "gantry.instance_number": "2", "gantry.generation": "3",
             "gantry.spec_hash": launch.spec_hash(), "gantry.key_fingerprint": "bb",
         },
         "HostConfig": {

@@ -31,6 +31,7 @@ fn a_running_container_is_read_with_its_port() {
     let state = json!({"Status": "running", "Running": true, "ExitCode": 0, "StartedAt": "2026-11-21T02:30:00.123456789Z"});
     let expected = Found {
         model_id: ModelId(7),
+        number: InstanceNumber::FIRST,
         name: "primary-model-7".to_owned(),
         instance: Instance {
             id: InstanceId("4c5e".to_owned()),
