@@ -6,30 +6,31 @@
 //! - [`machine`]: GPUs and RAM of this machine
 //! - [`sample`]: what the machine and the data plane did over time
 //! - [`upstreams`]: probes of all engines, for people
-//! - [`share`]: limits that several gateways have in common, through Redis
+//! - [`shared_limits`]: limits that several gateways have in common, through Redis
 //! - [`budgets`]: keeps the data plane's sums of spent budgets in line with the database
 //! - [`upkeep`]: retention, `last_used_at`, ended sessions
 //! - [`supervise`]: which of several gateways on one database reconciles
 //! - [`restarts`]: counts how often models were started again
+//! - [`runtime_status`]: what is known of models right now, and in no table
 //! - [`diagnose`]: why a model failed, kept with its record
 //! - [`versions`]: asks images which version of an engine they hold
-//! - [`engines`]: logs and test requests, for the admin API
+//! - [`engine_ops`]: logs and test requests, for the admin API
 
 pub mod base_dir;
 pub mod budgets;
 mod diagnose;
 pub mod engine_http;
-pub mod engines;
+pub mod engine_ops;
 pub mod hub;
-pub mod live;
 pub mod machine;
 pub mod preview;
 pub mod probe;
 pub mod publish;
 pub mod reconcile;
 pub mod restarts;
+pub mod runtime_status;
 pub mod sample;
-pub mod share;
+pub mod shared_limits;
 pub mod ship;
 pub mod supervise;
 pub mod upkeep;
@@ -157,7 +158,7 @@ pub struct Control {
     /// The data plane's side.
     pub shared: Arc<Shared>,
     pub publisher: publish::Publisher,
-    pub live: Arc<live::Live>,
+    pub runtime_status: Arc<runtime_status::RuntimeStatus>,
     pub images: preview::Images,
     /// Number of our containers without a record that were removed since start.
     pub orphans_stopped: AtomicU64,

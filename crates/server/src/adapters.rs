@@ -22,7 +22,7 @@ use gantry_admin_api::{
     Allowances, EngineLog, Engines, LogStream, Spent, SpoolReport, TestReport, TestType,
     app::{self, HubRepository, Image, LimitHolder, Live, LiveRoute, MachineView, Preview},
 };
-use gantry_control::{Control, live::Drift};
+use gantry_control::{Control, runtime_status::Drift};
 use gantry_dataplane::{Other, limits::Holder};
 use gantry_domain::{
     ApiError, ErrorCode, LogWindow, ModelId,
@@ -171,7 +171,7 @@ impl Engines for Adapter {
     fn machine(&self) -> BoxFuture<'static, MachineView> {
         let machine = Arc::clone(&self.control.machine);
         async move {
-            let seen = machine.look().await;
+            let seen = machine.refresh().await;
             MachineView { gpus: seen.gpus.clone(), memory: seen.memory }
         }
         .boxed()
@@ -213,7 +213,7 @@ impl Engines for Adapter {
                 unsupported: launch.warnings,
                 is_process: preview.is_process,
                 refused_variable: preview.refused_variable,
-                known_gpus: control.machine.look().await.gpus.len(),
+                known_gpus: control.machine.refresh().await.gpus.len(),
                 gpus: launch.gpus,
             }
         }
@@ -263,7 +263,7 @@ impl Engines for Adapter {
     }
 
     fn live(&self, model: ModelId) -> Live {
-        let seen = self.control.live.of(model);
+        let seen = self.control.runtime_status.of(model);
         Live {
             drift: seen.drift.map(|it| match it {
                 Drift::Launch => app::Drift::Launch,

@@ -197,7 +197,7 @@ async fn schema(settings: &Settings) -> Check {
 async fn redis(settings: &Settings) -> Option<Check> {
     const NAME: &str = "redis";
     let url = settings.redis_url.as_ref()?;
-    Some(match gantry_control::share::look(url.expose()).await {
+    Some(match gantry_control::shared_limits::check(url.expose()).await {
         Ok(()) => Check::ok(NAME, "it answers"),
         Err((why, true)) => Check::fail(
             NAME,

@@ -302,7 +302,7 @@ impl Page {
         for (name, reason, n) in control.restarts.all() {
             self.line(metrics::RESTARTS, "", &[&name, reason], None, n);
         }
-        self.one(metrics::GIVEN_UP, Some(control.live.given_up()));
+        self.one(metrics::GIVEN_UP, Some(control.runtime_status.given_up()));
         let views = control.upstreams();
         // Entries of one served name are next to each other.
         let engines = views.chunk_by(|a, b| a.served_name == b.served_name);

@@ -20,7 +20,7 @@ use gantry_control::{
     Control, budgets, hub,
     machine::Machine,
     publish, sample,
-    share::Share,
+    shared_limits::SharedLimits,
     ship,
     supervise::{self, Supervision},
     upkeep, upstreams, versions,
@@ -266,12 +266,12 @@ fn deliveries(control: &Arc<Control>, reader: Reader, exporter: Option<otlp::Exp
 
 /// Returns the limiter of the data plane, and the task that shares its limits with other gateways, if `REDIS_URL` is
 /// set.
-fn limiter(settings: &Settings, base: &Base) -> anyhow::Result<(Limiter, Option<Share>)> {
+fn limiter(settings: &Settings, base: &Base) -> anyhow::Result<(Limiter, Option<SharedLimits>)> {
     let Some(url) = &settings.redis_url else { return Ok((Limiter::default(), None)) };
     let (link, changes) = Link::new();
     let patience = Duration::from_millis(settings.redis_timeout_ms.get().into());
-    let share =
-        Share::new(url.expose(), &base.instance, patience, changes).context("REDIS_URL can't be used")?;
+    let share = SharedLimits::new(url.expose(), &base.instance, patience, changes)
+        .context("REDIS_URL can't be used")?;
     Ok((Limiter { link: Some(link), ..Limiter::default() }, Some(share)))
 }
 
@@ -318,7 +318,7 @@ fn control(
         runtime: engines.runtime,
         versions,
         shared: Arc::clone(shared),
-        live: Arc::default(),
+        runtime_status: Arc::default(),
         images: gantry_control::preview::Images::default(),
         orphans_stopped: AtomicU64::new(0),
         restarts: gantry_control::restarts::Restarts::default(),

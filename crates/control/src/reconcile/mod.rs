@@ -57,18 +57,18 @@ pub(crate) async fn run(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelI
                 if events.is_none() {
                     events = crew.control.runtime.events().await.ok();
                 }
-                crew.look_at_all().await;
+                crew.check_all().await;
                 if events.is_none() {
                     tick.reset_after(UNTOLD.min(crew.control.config.reconcile_every));
                 }
             }
             hint = hints.recv() => match hint {
-                Some(id) => crew.look_at(id).await,
+                Some(id) => crew.check(id).await,
                 None => break,
             },
-            () = crew.control.changed_elsewhere.notified() => crew.look_for_commands().await,
+            () = crew.control.changed_elsewhere.notified() => crew.check_commands().await,
             event = next(&mut events) => if let Some(id) = event {
-                crew.look_at(id).await;
+                crew.check(id).await;
             } else {
                 // The next tick connects again.
                 events = None;
@@ -81,7 +81,7 @@ pub(crate) async fn run(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelI
     while let Some(ended) = crew.running.join_next_with_id().await {
         crew.ended(ended);
     }
-    crew.control.live.forget_given_up();
+    crew.control.runtime_status.forget_given_up();
 }
 
 async fn next(events: &mut Option<BoxStream<'static, ModelId>>) -> Option<ModelId> {
@@ -147,7 +147,7 @@ struct Crew {
 }
 
 impl Crew {
-    async fn look_at_all(&mut self) {
+    async fn check_all(&mut self) {
         let at = Instant::now();
         // Containers are listed first. Records are made before containers, so a container whose record is missing
         // afterwards has none.
@@ -194,7 +194,7 @@ impl Crew {
 
     /// Wakes the workers of models that have a command which was not carried out yet. It may have been given to another
     /// gateway.
-    async fn look_for_commands(&mut self) {
+    async fn check_commands(&mut self) {
         // If they can't be read, the next tick retries.
         for (model, deleting) in self.records().await.into_iter().flat_map(|it| it.rows) {
             if deleting || model.phase.generation() != model.generation {
@@ -204,7 +204,7 @@ impl Crew {
     }
 
     /// Wakes the model's worker; a model without one is looked up first, since events may speak of deleted ones.
-    async fn look_at(&mut self, id: ModelId) {
+    async fn check(&mut self, id: ModelId) {
         let known = |records: Readable<(Model, bool)>| records.rows.iter().any(|(model, _)| model.id == id);
         if self.workers.contains_key(&id) || self.records().await.is_ok_and(known) {
             self.wake(id, None);

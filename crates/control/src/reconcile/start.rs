@@ -19,7 +19,7 @@ use gantry_runtime::{ContainerSpec, ImageInfo, RuntimeError};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use crate::{Control, live::Pull, versions::START_WAITS};
+use crate::{Control, runtime_status::Pull, versions::START_WAITS};
 
 /// Longest time for looking at a model's files.
 const FILES: Duration = Duration::from_secs(20);
@@ -196,8 +196,8 @@ async fn pull(
         return unavailable("only images that are there already may be used (REQUIRE_IMAGE_PRECACHE)");
     }
     info!(model = model.id.0, image, "pulling the image");
-    let (live, id) = (Arc::clone(&control.live), model.id);
-    let progress = Box::new(move |done, known| live.change(id, |it| it.pull = Some(Pull { done, known })));
+    let (status, id) = (Arc::clone(&control.runtime_status), model.id);
+    let progress = Box::new(move |done, known| status.change(id, |it| it.pull = Some(Pull { done, known })));
     let pulled = tokio::select! {
         pulled = control.runtime.pull(image, config.pull_timeout, progress) => pulled,
         () = superseded => return Err(NoStart::Superseded),

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{Mail, Mailbox, Sighting, start};
-use crate::{Control, diagnose, live::Drift, upstreams};
+use crate::{Control, diagnose, runtime_status::Drift, upstreams};
 
 /// How often a loading engine is probed.
 const LOADING_PROBE: Duration = Duration::from_secs(1);
@@ -170,7 +170,7 @@ impl Worker {
                 (it.model, it.deleting, Ok(it.found))
             } else {
                 let Some((model, deleting)) = self.record().await? else {
-                    self.control.live.forget(self.id);
+                    self.control.runtime_status.forget(self.id);
                     return Ok(Next::Never);
                 };
                 let found = self.control.runtime.find(&model.instance_name()).await;
@@ -204,7 +204,9 @@ impl Worker {
                             tokio::time::sleep(EXIT_SHOWS).await;
                         }
                         (Health::OldKey, Phase::Running { .. }) => {
-                            self.control.live.change(self.id, |it| it.drift = Some(Drift::InternalKey));
+                            self.control
+                                .runtime_status
+                                .change(self.id, |it| it.drift = Some(Drift::InternalKey));
                         }
                         _ => {}
                     }
@@ -293,7 +295,7 @@ impl Worker {
             self.control.supervision.fence(&mut tx)?;
             tx.delete_model(self.id).await?;
             tx.commit().await?;
-            self.control.live.forget(self.id);
+            self.control.runtime_status.forget(self.id);
             info!(model = self.id.0, "the record is deleted");
             return Ok(Next::Never);
         }
@@ -306,8 +308,8 @@ impl Worker {
         }
         let again = Rules::of(model, &self.control.boot).after(&model.phase);
         let given_up = again == Again::GivenUp;
-        if self.control.live.of(self.id).given_up != given_up {
-            self.control.live.change(self.id, |it| it.given_up = given_up);
+        if self.control.runtime_status.of(self.id).given_up != given_up {
+            self.control.runtime_status.change(self.id, |it| it.given_up = given_up);
         }
         Ok(match model.phase {
             // A wrong answer comes at once and not because of load. So another probe soon makes it clear.
@@ -398,7 +400,7 @@ impl Worker {
             Step::Launch => {
                 let superseded = self.superseded(model.generation);
                 let launched = Box::pin(start::launch(&self.control, &model.as_launched(), superseded)).await;
-                self.control.live.change(self.id, |it| it.pull = None);
+                self.control.runtime_status.change(self.id, |it| it.pull = None);
                 match launched {
                     Ok(()) | Err(start::NoStart::Superseded) => Ok(true),
                     Err(start::NoStart::Failed(failure)) => {
@@ -473,9 +475,9 @@ impl Worker {
         } else {
             Some(Drift::InternalKey)
         };
-        if control.live.of(self.id).drift != drift {
+        if control.runtime_status.of(self.id).drift != drift {
             info!(model = self.id.0, ?drift, "what a start would make now, against what runs");
-            control.live.change(self.id, |it| it.drift = drift);
+            control.runtime_status.change(self.id, |it| it.drift = drift);
         }
     }
 }
@@ -487,7 +489,7 @@ fn is_quiet(control: &Control, it: &Sighting) -> bool {
     let again = Rules::of(&it.model, &control.boot).after(&it.model.phase);
     let given_up = again == Again::GivenUp;
     !it.deleting
-        && control.live.of(it.model.id).given_up == given_up
+        && control.runtime_status.of(it.model.id).given_up == given_up
         && !matches!(again, Again::At(_))
         && it.model.phase.generation() == it.model.generation
         && match (&it.model.phase, instance) {

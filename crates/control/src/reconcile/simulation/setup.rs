@@ -89,7 +89,7 @@ pub(in crate::reconcile) fn gateway(
         runtime: Arc::new(fake.clone()),
         shared: Arc::new(Shared::new(Catalog::default(), clock)),
         publisher: Publisher::new(breaker),
-        live: Arc::default(),
+        runtime_status: Arc::default(),
         supervision: Arc::new(crate::supervise::Supervision::alone()),
         changed_elsewhere: Notify::new(),
         new_budgets: Notify::new(),

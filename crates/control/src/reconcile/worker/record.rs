@@ -59,7 +59,7 @@ impl Worker {
             info!(model = model.id.0, from = %from, to = %to, reason, "model state");
         }
         if to != State::Running {
-            control.live.change(self.id, |it| it.drift = None);
+            control.runtime_status.change(self.id, |it| it.drift = None);
         }
         diagnose::note(&control, &after).await;
         // An error means only that there are no listeners.
