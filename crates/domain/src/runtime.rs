@@ -9,6 +9,7 @@ pub const NAMES: [&str; 2] = [DOCKER, PROCESS];
 
 /// What a runtime is and can do. It never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each answers a question of its own")]
 pub struct Traits {
     /// One of [`NAMES`], as the API shows it.
     pub name: &'static str,

@@ -23,41 +23,11 @@ use gantry_domain::{
 use tokio::{sync::broadcast::error::RecvError, task::yield_now};
 
 use self::world::World;
+pub use self::world::{Action, Script};
 use crate::{
     ContainerSpec, Docker, Found, ImageInfo, ImageProbe, Owner, Progress, Runtime, RuntimeError, RuntimeInfo,
     RuntimeResult,
 };
-
-/// A call to a [`Runtime`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Action {
-    Info,
-    List,
-    Find,
-    Launch,
-    Stop,
-    Remove,
-    Logs,
-    FollowLogs,
-    Image,
-    Pull,
-    Load,
-    Probe,
-    Events,
-}
-
-/// How the containers of a name behave.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Script {
-    /// Ends with this code as soon as it is started.
-    pub exits_at_once: Option<i64>,
-    /// That end (or the next [`Fake::kill`]) is reported as out of memory.
-    pub out_of_memory: bool,
-    /// It ignores a stop for the whole grace, and ends with 137.
-    pub ignores_stop: bool,
-    /// What it prints at start.
-    pub prints: Vec<String>,
-}
 
 /// One gateway's view of an imaginary machine. Clones are the same view; [`Fake::seen_by`] is another gateway's.
 #[derive(Clone)]

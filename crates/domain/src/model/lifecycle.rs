@@ -189,6 +189,13 @@ pub enum Phase {
     },
 }
 
+/// An instance that answers, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Serving<'a> {
+    pub instance: &'a InstanceId,
+    pub address: &'a EngineAddress,
+}
+
 impl Phase {
     /// Phase of a model that was never started.
     pub const NEW: Self = Self::Stopped { generation: 0, lost: false };
@@ -212,6 +219,15 @@ impl Phase {
                 None
             }
         }
+    }
+
+    /// Returns the instances that answer.
+    pub fn serving(&self) -> impl Iterator<Item = Serving<'_>> {
+        let running = match self {
+            Self::Running { instance, address, .. } => Some(Serving { instance, address }),
+            _ => None,
+        };
+        running.into_iter()
     }
 
     fn state(&self) -> State {

@@ -18,16 +18,24 @@ pub(super) const MAX_PIDS: i64 = 8192;
 /// A folder that every user can write to in every image.
 const TEMPORARY: &str = "/tmp";
 
+/// What a container of the engine is made into.
+pub(super) struct Surroundings {
+    /// The user that it runs as, `uid:gid`.
+    pub(super) user: String,
+    /// The name of its network.
+    pub(super) network: String,
+}
+
 /// Returns the request that makes the container. Only here are secrets taken out of their wrappers.
 ///
-/// `user` is the user that the engine runs as, `uid:gid`. `network` is the name of its network.
+/// `memlock`: the engine may lock memory without limit.
 pub(super) fn body(
     spec: &ContainerSpec<'_>,
     owner: &Owner,
-    (user, network): (&str, &str),
+    surroundings: &Surroundings,
     memlock: bool,
 ) -> ContainerCreateBody {
-    let launch = spec.launch;
+    let (launch, Surroundings { user, network }) = (spec.launch, surroundings);
     // The user need not be known in the image: it gets a home that it can write to, and a name that programs look up.
     let home = [("HOME", TEMPORARY), ("USER", "gantry")].map(|(name, value)| format!("{name}={value}"));
     // With it, numbers inside mean the GPUs in the order in which they are given: CUDA's own order is by speed. It is

@@ -9,12 +9,42 @@ use gantry_domain::{
 };
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
-use super::{Action, Script};
 use crate::{ContainerSpec, Found, ImageInfo, ImageProbe, Owner, RuntimeError, RuntimeResult};
 
 const CHANNEL: usize = 1024;
 /// Docker's random ports start here too.
 const FIRST_PORT: u16 = 32768;
+
+/// A call to a [`Runtime`](crate::Runtime).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Action {
+    Info,
+    List,
+    Find,
+    Launch,
+    Stop,
+    Remove,
+    Logs,
+    FollowLogs,
+    Image,
+    Pull,
+    Load,
+    Probe,
+    Events,
+}
+
+/// How the containers of a name behave.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Script {
+    /// Ends with this code as soon as it is started.
+    pub exits_at_once: Option<i64>,
+    /// That end (or the next [`Fake::kill`](super::Fake::kill)) is reported as out of memory.
+    pub out_of_memory: bool,
+    /// It ignores a stop for the whole grace, and ends with 137.
+    pub ignores_stop: bool,
+    /// What it prints at start.
+    pub prints: Vec<String>,
+}
 
 #[derive(Default)]
 pub(super) struct World {

@@ -41,6 +41,9 @@ const EXIT: &str = "exit";
 const NEW: &str = ".new";
 const GONE: &str = ".gone";
 
+/// Exit code of a process that SIGKILL ended, as shells and container engines write it.
+pub(super) const KILLED: i64 = 137;
+
 /// `instance.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
@@ -251,7 +254,7 @@ impl Dir {
             (false, Some(state)) => {
                 // If no end was noted, the engine was killed with its supervisor.
                 let (code, out_of_memory) =
-                    state.exit.map_or((super::KILLED, false), |it| (it.code, it.out_of_memory));
+                    state.exit.map_or((KILLED, false), |it| (it.code, it.out_of_memory));
                 InstanceStatus::Exited { code, out_of_memory }
             }
         };

@@ -42,7 +42,7 @@ pub(crate) async fn a_launched_container_is_found_and_listed_as_launched(m: &Mac
 
 pub(crate) async fn instances_of_one_model_are_told_apart(m: &Machine) {
     let a = m.name();
-    let b = m.beside(&a, 1);
+    let b = a.beside(1);
     let second = m.start(&b, Behaviour::Serves).await.unwrap();
     let first = m.start(&a, Behaviour::Serves).await.unwrap();
     for (named, id) in [(&a, &first), (&b, &second)] {
@@ -286,19 +286,15 @@ pub(crate) async fn what_it_says_of_images_is_so(m: &Machine) {
         (_, other) => panic!("{traits:?}: {other:?}"),
     }
     let archive = m.models.path().join("image.tar");
-    match m.export(&archive).await {
-        Some(reference) => {
-            assert!(traits.runs_images && traits.exports_images);
-            let loaded = m.runtime.load(&archive, Arc::default()).await;
-            assert_eq!(loaded, Ok(vec![reference]), "what was written can be loaded: {traits:?}");
-            assert!(traits.loads_archives);
-        }
-        None => {
-            assert!(!traits.runs_images && !traits.exports_images && !traits.loads_archives, "{traits:?}");
-            std::fs::write(&archive, "").unwrap();
-            let refused = m.runtime.load(&archive, Arc::default()).await;
-            assert!(matches!(refused, Err(RuntimeError::Refused { .. })), "{refused:?}");
-        }
+    if let Some(reference) = m.export(&archive).await {
+        assert!(traits.runs_images && traits.exports_images && traits.loads_archives, "{traits:?}");
+        let loaded = m.runtime.load(&archive, Arc::default()).await;
+        assert_eq!(loaded, Ok(vec![reference]), "what was written can be loaded");
+    } else {
+        assert!(!traits.runs_images && !traits.exports_images && !traits.loads_archives, "{traits:?}");
+        std::fs::write(&archive, "").unwrap();
+        let refused = m.runtime.load(&archive, Arc::default()).await;
+        assert!(matches!(refused, Err(RuntimeError::Refused { .. })), "{refused:?}");
     }
 }
 

@@ -134,12 +134,6 @@ impl Machine {
         Named { name, model, number: InstanceNumber::FIRST }
     }
 
-    /// Returns another instance of the same model.
-    pub(crate) fn beside(&self, first: &Named, number: u32) -> Named {
-        let name = format!("{}-{number}", first.name);
-        Named { name, model: first.model, number: InstanceNumber(number) }
-    }
-
     pub(crate) fn seen_by(&self, owner: Owner) -> Arc<dyn Runtime> {
         match &self.kind {
             Kind::Fake(fake) => Arc::new(fake.seen_by(owner)),
@@ -285,6 +279,14 @@ pub(crate) struct Named {
     pub(crate) name: String,
     pub(crate) model: ModelId,
     pub(crate) number: InstanceNumber,
+}
+
+impl Named {
+    /// Returns another instance of the same model.
+    pub(crate) fn beside(&self, number: u32) -> Self {
+        let name = format!("{}-{number}", self.name);
+        Self { name, model: self.model, number: InstanceNumber(number) }
+    }
 }
 
 pub(crate) fn new_owner() -> Owner {
