@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 mod crew_tests;
+mod mailbox;
 mod orphans;
 #[cfg(test)]
 mod simulation;
@@ -15,7 +16,7 @@ pub use worker::note_stopped;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -24,13 +25,14 @@ use gantry_domain::{ModelId, model::Model};
 use gantry_runtime::{Found, RuntimeResult};
 use gantry_store::{Readable, StoreError, StoreResult, in_time};
 use tokio::{
-    sync::{Notify, mpsc},
+    sync::mpsc,
     task::{self, JoinSet},
     time::MissedTickBehavior,
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
 
+use self::mailbox::{Mailbox, Sighting};
 use crate::Control;
 
 /// How often all containers are looked at while the container runtime sends no events.
@@ -88,51 +90,6 @@ async fn next(events: &mut Option<BoxStream<'static, ModelId>>) -> Option<ModelI
     match events {
         Some(events) => events.next().await,
         None => std::future::pending().await,
-    }
-}
-
-/// One model as a tick saw it.
-struct Sighting {
-    /// Time before anything was read: what a worker did later is not in it.
-    at: Instant,
-    model: Model,
-    deleting: bool,
-    /// Its container, if it has one.
-    found: Option<Found>,
-}
-
-/// Makes a worker look. Hints are merged: only that there was one matters.
-#[derive(Default)]
-struct Mailbox {
-    wake: Notify,
-    mail: Mutex<Mail>,
-}
-
-#[derive(Default)]
-struct Mail {
-    /// Something happened, or the operator gave a command.
-    hinted: bool,
-    sighting: Option<Sighting>,
-}
-
-impl Mailbox {
-    fn put(&self, sighting: Option<Sighting>) {
-        let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
-        match sighting {
-            Some(sighting) => mail.sighting = Some(sighting),
-            None => mail.hinted = true,
-        }
-        drop(mail);
-        self.wake.notify_one();
-    }
-
-    fn take(&self) -> Mail {
-        let mut mail = std::mem::take(&mut *self.mail.lock().unwrap_or_else(PoisonError::into_inner));
-        if mail.hinted {
-            // The sighting is dropped: it is not known whether the tick read the record before the command was stored.
-            mail.sighting = None;
-        }
-        mail
     }
 }
 
@@ -244,43 +201,4 @@ impl Crew {
 
 fn by_name(found: RuntimeResult<Vec<Found>>) -> Option<HashMap<String, Found>> {
     Some(found.ok()?.into_iter().map(|it| (it.name.clone(), it)).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use gantry_domain::{
-        Timestamp,
-        model::{EngineKind, ModelConfig, ModelDraft, Task},
-    };
-
-    use super::*;
-
-    fn sighting() -> Sighting {
-        let draft = ModelDraft {
-            name: "m".into(),
-            served_name: "m".into(),
-            task: Task::Generate,
-            engine: EngineKind::Vllm,
-            config: ModelConfig::default(),
-            hub_token: None,
-            sealed_hub_token: None,
-            archived: false,
-        };
-        let model = Model::new(ModelId(1), draft, Timestamp(0));
-        Sighting { at: Instant::now(), model, deleting: false, found: None }
-    }
-
-    #[test]
-    fn a_command_is_never_answered_by_what_a_tick_saw_before_it() {
-        let mailbox = Mailbox::default();
-        for mails in [[None, Some(sighting())], [Some(sighting()), None]] {
-            for mail in mails {
-                mailbox.put(mail);
-            }
-            let mail = mailbox.take();
-            assert!(mail.hinted && mail.sighting.is_none());
-        }
-        mailbox.put(Some(sighting()));
-        assert!(mailbox.take().sighting.is_some());
-    }
 }
