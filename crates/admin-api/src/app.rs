@@ -1,11 +1,6 @@
 //! The state that every handler can reach.
 
-use std::{
-    collections::HashMap,
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
@@ -18,9 +13,10 @@ use gantry_domain::{
     image::AllowedImages,
     limit::{Limits, Standing},
     machine::{Gpu, HostMemory},
-    model::{EngineKind, Model, Phase},
+    model::{EngineKind, Model, PerEngine, Phase},
     models_dir::ModelsDirRules,
     net::IpList,
+    runtime::Traits,
     schema::{anything, time, words},
     view,
     web::Web,
@@ -83,8 +79,8 @@ pub struct Parts {
     /// The token that a bootstrap request must carry, unless it comes from the gateway's own user or root on this
     /// machine.
     pub setup_token: SecretString,
-    /// What runs the engines: `docker` or `process`.
-    pub runtime: &'static str,
+    /// What runs the engines.
+    pub runtime: Traits,
     pub models_dir: ModelsDir,
     pub models_dir_rules: ModelsDirRules,
     pub headers: Headers,
@@ -98,7 +94,7 @@ pub struct Parts {
     pub offline: bool,
     /// Folders that packages are written to and read from.
     pub export_dirs: Vec<PathBuf>,
-    pub startup_timeouts: [Duration; 2],
+    pub startup_timeouts: PerEngine<Duration>,
     pub trusted_proxies: IpList,
     pub web: Web,
 }

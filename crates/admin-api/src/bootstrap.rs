@@ -21,11 +21,11 @@ use subtle::ConstantTimeEq;
 
 use crate::{
     App, Peer,
+    caller::Stranger,
     error::{Outcome, Problem},
     local_user,
     operation::{Body, Created, Field, Name, NoQuery, Operation, Query, Text, form, read},
     password::{NewPassword, Passwords},
-    caller::Stranger,
 };
 
 form! {

@@ -24,12 +24,12 @@ use uuid::Uuid;
 use crate::{
     App,
     app::Parts,
+    caller::Caller,
     error::{Outcome, Problem},
     operation::{
         Body, Created, Deleted, Field, Line, Listed, NoQuery, Operation, Page, Query, Switch, UuidId,
         Written, form, query,
     },
-    caller::Caller,
 };
 
 /// Most chats of one user, and most messages of one chat.

@@ -33,11 +33,11 @@ pub use crate::feed::watch;
 use crate::{
     App,
     app::LogStream,
+    caller::{Caller, Grant},
     error::Outcome,
     feed::{Catch, Event},
     models,
     operation::{Doc, Input, Operation, Output, Param, Query, query},
-    caller::{Caller, Grant},
     seats::Seat,
     session,
 };

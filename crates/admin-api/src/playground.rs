@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 use crate::{
     App,
     app::LiveRoute,
+    caller::Caller,
     error::{Outcome, Problem},
     operation::{Listed, NoQuery, Operation, Page, Query},
-    caller::Caller,
 };
 
 /// llama-server's context unless the record says otherwise: the specification's default of `context_size`, which is

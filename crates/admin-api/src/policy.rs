@@ -3,7 +3,6 @@
 use axum::http::Method;
 use gantry_domain::{Role, account_token::Right};
 
-
 /// Who may call a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {

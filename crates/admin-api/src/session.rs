@@ -17,8 +17,8 @@ use tracing::{debug, warn};
 
 use crate::{
     App,
-    error::Outcome,
     caller::{Caller, Grant},
+    error::Outcome,
 };
 
 /// Longest time for moving the end of a session, which happens beside the request itself.

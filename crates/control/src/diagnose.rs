@@ -111,7 +111,7 @@ async fn find_out(control: &Control, model: &Model, failure: &Failure) -> Diagno
 
 /// Returns how the container that this start made ended. Empty if there is no such container.
 async fn end(control: &Control, model: &Model) -> RuntimeResult<End> {
-    let Some(found) = control.runtime.find(&model.container_name()).await? else { return Ok(End::default()) };
+    let Some(found) = control.runtime.find(&model.instance_name()).await? else { return Ok(End::default()) };
     // If a start failed before it made a container, the container of the start before is still there.
     if found.instance.generation != model.generation {
         return Ok(End::default());

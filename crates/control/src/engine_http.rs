@@ -1,16 +1,18 @@
 //! Sends small HTTP requests to an engine, on a connection of their own: probes and test requests. A hung engine delays
 //! nothing else.
 
-use std::{io, net::Ipv4Addr, time::Duration};
+use std::{io, time::Duration};
 
 use bytes::Bytes;
-use gantry_connect::{ConnectError, HttpConnection, HttpError, Stream};
+use gantry_connect::{ConnectError, Connector, HttpConnection, HttpError, Stream};
 use gantry_dataplane::{Upstream, is_local_exhaustion, port_owner};
-use gantry_domain::listeners::Listeners;
+use gantry_domain::{
+    engine::{EngineAddress, Scheme},
+    listeners::Listeners,
+};
 use http::{HeaderValue, Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use secrecy::{ExposeSecret, SecretString};
-use tokio::net::TcpStream;
 
 /// Largest answer that is read, in bytes.
 const MAX_ANSWER: usize = 8 << 20;
@@ -27,11 +29,12 @@ pub enum NoAnswer {
     NotAsked(io::Error),
 }
 
-/// Where an engine of ours listens: a port of loopback, which any account of the machine could have taken before it.
+/// Where an engine of ours listens.
 #[derive(Debug, Clone, Copy)]
 pub struct Local<'a> {
-    pub port: u16,
-    /// Accounts whose programs may listen there; `None` allows all.
+    pub address: &'a EngineAddress,
+    /// Accounts whose programs may listen on loopback, where any account of the machine could have taken the engine's port
+    /// before it; `None` allows all.
     pub allowed: Option<&'a Listeners>,
 }
 
@@ -39,15 +42,17 @@ impl Local<'_> {
     /// # Errors
     /// [`NoAnswer::Closed`]: nothing listens there, or a program other than the engine does. Nothing is sent then.
     pub async fn open(self) -> Result<Connection, NoAnswer> {
-        let Self { port, allowed } = self;
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.map_err(no_connection)?;
-        if let Some(allowed) = allowed {
-            let own = stream.local_addr().map_err(no_connection)?;
-            port_owner::check(port, own, allowed).map_err(|error| NoAnswer::Closed(error.to_string()))?;
+        let Self { address, allowed } = self;
+        let EngineAddress { scheme, host, port } = address;
+        let stream = Connector::default().connect(*scheme == Scheme::Https, host, *port).await;
+        let stream = stream.map_err(unconnected)?;
+        if let Some(allowed) = allowed.filter(|_| address.is_loopback()) {
+            let own = stream.inner().tcp().local_addr().map_err(no_connection)?;
+            port_owner::check(*port, own, allowed).map_err(|error| NoAnswer::Closed(error.to_string()))?;
         }
-        let host = HeaderValue::try_from(format!("{}:{port}", Ipv4Addr::LOCALHOST));
+        let host = HeaderValue::try_from(address.authority());
         let host = host.unwrap_or(HeaderValue::from_static("localhost"));
-        Connection::over(TokioIo::new(Stream::Plain(stream)), host).await
+        Connection::over(stream, host).await
     }
 }
 
@@ -73,13 +78,7 @@ pub async fn call(
 /// See [`NoAnswer`]. Any status is an answer.
 pub async fn models(upstream: &Upstream, timeout: Duration) -> Result<(StatusCode, Bytes), NoAnswer> {
     let exchange = async {
-        let stream = upstream.connect().await.map_err(|error| match error {
-            ConnectError::Io(error) => no_connection(error),
-            error => NoAnswer::Closed(match error.advice() {
-                Some(advice) => format!("{error}: {advice}"),
-                None => error.to_string(),
-            }),
-        })?;
+        let stream = upstream.connect().await.map_err(unconnected)?;
         let mut connection = Connection::over(stream, upstream.host().clone()).await?;
         connection.send(upstream.models_uri().path(), upstream.auth(), None).await
     };
@@ -131,6 +130,16 @@ impl Connection {
         let answer = self.http.send(request).await.map_err(lost)?;
         let (head, body) = answer.read(MAX_ANSWER).await.map_err(lost)?.into_parts();
         Ok((head.status, body))
+    }
+}
+
+fn unconnected(error: ConnectError) -> NoAnswer {
+    match error {
+        ConnectError::Io(error) => no_connection(error),
+        error => NoAnswer::Closed(match error.advice() {
+            Some(advice) => format!("{error}: {advice}"),
+            None => error.to_string(),
+        }),
     }
 }
 

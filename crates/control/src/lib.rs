@@ -6,32 +6,33 @@
 //! - [`machine`]: GPUs and RAM of this machine
 //! - [`sample`]: what the machine and the data plane did over time
 //! - [`upstreams`]: probes of all engines, for people
-//! - [`share`]: limits that several gateways have in common, through Redis
+//! - [`shared_limits`]: limits that several gateways have in common, through Redis
 //! - [`budgets`]: keeps the data plane's sums of spent budgets in line with the database
 //! - [`upkeep`]: retention, `last_used_at`, ended sessions
 //! - [`supervise`]: which of several gateways on one database reconciles
 //! - [`jobs`]: work that may take minutes, with a record
 //! - [`restarts`]: counts how often models were started again
+//! - [`runtime_status`]: what is known of models right now, and in no table
 //! - [`diagnose`]: why a model failed, kept with its record
 //! - [`versions`]: asks images which version of an engine they hold
-//! - [`engines`]: logs and test requests, for the admin API
+//! - [`engine_ops`]: logs and test requests, for the admin API
 
 pub mod base_dir;
 pub mod budgets;
 mod diagnose;
 pub mod engine_http;
-pub mod engines;
+pub mod engine_ops;
 pub mod hub;
 pub mod jobs;
-pub mod live;
 pub mod machine;
 pub mod preview;
 pub mod probe;
 pub mod publish;
 pub mod reconcile;
 pub mod restarts;
+pub mod runtime_status;
 pub mod sample;
-pub mod share;
+pub mod shared_limits;
 pub mod ship;
 pub mod supervise;
 pub mod upkeep;
@@ -39,7 +40,7 @@ pub mod upstreams;
 pub mod versions;
 
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
@@ -47,11 +48,11 @@ use std::{
 use gantry_dataplane::Shared;
 use gantry_domain::{
     Clock, ModelId, ModelsDir,
-    engine::{Host, Place},
+    engine::Host,
     image::{self, AllowedImages},
     limit::{LimitMode, Limits},
     listeners::Listeners,
-    model::{EngineKind, Model, Phase},
+    model::{EngineKind, Model, PerEngine, Phase},
     models_dir::ModelsDirRules,
 };
 use gantry_runtime::{Program, Programs, Runtime};
@@ -74,8 +75,8 @@ pub struct Config {
     pub images: AllowedImages,
     /// The programs that run in place of images, if engines are processes.
     pub programs: Option<Programs>,
-    pub primary_startup: Duration,
-    pub secondary_startup: Duration,
+    /// Longest time in `loading`, unless the model says another.
+    pub startup: PerEngine<Duration>,
     pub internal_key: SecretString,
     /// If true, images are never pulled.
     pub offline: bool,
@@ -118,11 +119,7 @@ impl Config {
         if let Some(programs) = &self.programs {
             return &programs.of(engine, wished).reference;
         }
-        let [vllm, llama] = &self.images.defaults;
-        wished.unwrap_or(match engine {
-            EngineKind::Vllm => vllm,
-            EngineKind::Llamacpp => llama,
-        })
+        wished.unwrap_or(&self.images.defaults[engine])
     }
 
     /// Whether a model runs on Gantry's simulator instead of an engine: because its record or a setting names it.
@@ -133,36 +130,16 @@ impl Config {
         }
     }
 
-    /// Whether a start of a model may use its image. If engines are processes, images mean nothing.
-    pub fn may_use_image(&self, model: &Model) -> bool {
-        self.programs.is_some() || self.images.allows(self.image(model))
-    }
-
     /// Returns the program of a model if engines are processes.
     pub fn program(&self, model: &Model) -> Option<&Program> {
         let programs = self.programs.as_ref()?;
         Some(programs.of(model.engine, model.config.text("engine_image")))
     }
 
-    /// Returns how an engine that is started now sees files and network. `models_dir` is the models base directory. It
-    /// can change at any time, so a caller that needs it more than once reads it once and passes that value.
-    pub fn place(&self, models_dir: &Path) -> Place {
-        match self.programs {
-            Some(_) => Place::process(models_dir, &self.hub_cache_dir),
-            None => Place::container(),
-        }
-    }
-
     /// Longest time in `loading`.
     pub fn startup(&self, model: &Model) -> Duration {
         let own = model.config.int("startup_timeout_sec").and_then(|it| u64::try_from(it).ok());
-        own.map_or(
-            match model.engine {
-                EngineKind::Vllm => self.primary_startup,
-                EngineKind::Llamacpp => self.secondary_startup,
-            },
-            Duration::from_secs,
-        )
+        own.map_or(self.startup[model.engine], Duration::from_secs)
     }
 }
 
@@ -183,7 +160,7 @@ pub struct Control {
     /// The data plane's side.
     pub shared: Arc<Shared>,
     pub publisher: publish::Publisher,
-    pub live: Arc<live::Live>,
+    pub runtime_status: Arc<runtime_status::RuntimeStatus>,
     pub images: preview::Images,
     /// Number of our containers without a record that were removed since start.
     pub orphans_stopped: AtomicU64,

@@ -8,7 +8,7 @@ use std::{
 };
 
 use gantry_domain::{
-    engine::{self, Cure, EngineVersion, Launch, LaunchContext, LaunchWarning},
+    engine::{self, Cure, EngineVersion, Launch, LaunchContext, LaunchWarning, Place},
     image::is_simulator,
     model::Model,
 };
@@ -89,11 +89,10 @@ impl Control {
         let info = found.as_ref().ok().and_then(Option::as_ref);
         let Finding { version, pending } = self.version(model.engine, image, info, PREVIEW_WAITS).await;
         let launch = self.launch_of(model, version, &self.config.models_dir.get());
-        let is_process = self.config.programs.is_some();
-        let refused_variable = gantry_runtime::refused_variable(&launch).filter(|_| is_process);
-        let refused_variable = refused_variable.map(str::to_owned);
+        let traits = self.runtime.traits();
+        let refused_variable = self.runtime.refused_variable(&launch).map(str::to_owned);
         let refused = match (self.config.offline, self.config.require_precache) {
-            _ if is_process => Some("programs are not fetched"),
+            _ if !traits.runs_images => Some("programs are not fetched"),
             _ if is_simulator(image) => {
                 Some("simulators are never pulled: `gantry engine-sim image` makes it")
             }
@@ -108,12 +107,22 @@ impl Control {
             version,
             version_pending: pending,
             image_refused: refused.filter(|_| matches!(found, Ok(None))),
-            is_process,
+            is_process: !traits.runs_images,
             refused_variable,
         }
     }
 
-    /// `models_dir`: the models base directory.
+    /// Returns how an engine that is started now sees files and network.
+    fn place(&self, models_dir: &Path) -> Place {
+        if self.runtime.traits().host_paths {
+            Place::process(models_dir, &self.config.hub_cache_dir)
+        } else {
+            Place::container()
+        }
+    }
+
+    /// `models_dir`: the models base directory. It can change at any time, so a caller that needs it more than once reads
+    /// it once and passes that value.
     pub(crate) fn launch_of(&self, model: &Model, version: EngineVersion, models_dir: &Path) -> Launch {
         let config = &self.config;
         let cx = LaunchContext {
@@ -124,7 +133,7 @@ impl Control {
             offline: config.offline,
             fetches_media: !config.media_hosts.is_empty(),
             hub_endpoint: config.hub_endpoint.as_deref(),
-            place: &config.place(models_dir),
+            place: &self.place(models_dir),
             program: config.program(model).map(|it| it.words.as_slice()),
         };
         let mut launch = engine::launch(model, &cx);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 use gantry_domain::{
-    engine::key_of,
+    engine::{EngineAddress, key_of},
     listeners::Listeners,
     model::{EngineKind, Model, lifecycle::Health},
 };
@@ -86,9 +86,9 @@ impl From<Health> for Probed {
 
 /// Asks engines whether they are ready.
 pub trait Prober: Send + Sync + 'static {
-    /// Probes the engine of `model` on `port` of loopback, on a connection of its own. Returns [`Health::Unknown`] if
-    /// the gateway can't probe.
-    fn probe<'a>(&'a self, model: &'a Model, port: u16) -> BoxFuture<'a, Probed>;
+    /// Probes the engine of `model` at `address`, on a connection of its own. Returns [`Health::Unknown`] if the gateway
+    /// can't probe.
+    fn probe<'a>(&'a self, model: &'a Model, address: &'a EngineAddress) -> BoxFuture<'a, Probed>;
 }
 
 /// Probes over HTTP, with the engine's key.
@@ -99,8 +99,8 @@ pub struct HttpProber {
 }
 
 impl Prober for HttpProber {
-    fn probe<'a>(&'a self, model: &'a Model, port: u16) -> BoxFuture<'a, Probed> {
-        let engine = Local { port, allowed: self.listeners.as_ref() };
+    fn probe<'a>(&'a self, model: &'a Model, address: &'a EngineAddress) -> BoxFuture<'a, Probed> {
+        let engine = Local { address, allowed: self.listeners.as_ref() };
         async move { probe(model, engine, &key_of(&self.internal_key, model)).await }.boxed()
     }
 }

@@ -2,44 +2,35 @@
 //! with their breakers) is carried over.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::BTreeSet,
     sync::{
-        Arc, PoisonError, Weak,
-        atomic::{
-            AtomicU64,
-            Ordering::{Relaxed, SeqCst},
-        },
+        Arc, PoisonError,
+        atomic::{AtomicU64, Ordering::SeqCst},
     },
     time::{Duration, Instant},
 };
 
-use gantry_connect::Connector;
-use gantry_dataplane::{
-    Catalog, RouteTarget, Upstream,
-    breaker::{self, Breaker},
-};
+use gantry_dataplane::{Catalog, Upstream, breaker};
 use gantry_domain::{
     ModelId, Timestamp,
-    engine::key_of,
-    listeners::Listeners,
-    model::{Model, Phase, State, lifecycle::InstanceId},
-    net::MAX_ENGINE_URLS,
+    model::{Model, lifecycle::InstanceId},
 };
 use gantry_runtime::Gate;
 use gantry_store::{RegistryEntry, StoreError, StoreResult, Supervisor, Tx, in_time};
-use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
-use tracing::{error, warn};
+use tracing::error;
 
 pub use self::task::{Requests, run};
 use self::{
     callers::{Callers, enter},
     routes::{adapter_route, managed_route, manual_route},
+    targets::{Known, Targets, UpstreamFactory},
 };
 use crate::Control;
 
 mod callers;
 mod routes;
+mod targets;
 mod task;
 
 /// If the catalog can't be read for longer than this, the failure is reported: keys that were revoked since still work.
@@ -51,12 +42,7 @@ const WRITERS: usize = 4;
 
 /// Makes catalogs. Remembers the engines that the current one leads to.
 pub struct Publisher {
-    next_id: AtomicU64,
-    breaker: breaker::Settings,
-    /// See [`Upstream::with_stall_floor`].
-    stall_floor: Duration,
-    /// One connector for all engines, so that certificates are read once.
-    connector: Arc<Connector>,
+    upstreams: UpstreamFactory,
     known: Mutex<Known>,
     /// Number of publications that were asked for, and how many of them the last reading served.
     asked: AtomicU64,
@@ -73,32 +59,10 @@ struct Reading {
     bad: BTreeSet<String>,
 }
 
-/// Identifies an engine: one with an equal place is the same as before.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Place {
-    Managed { instance: InstanceId, port: u16 },
-    Manual { served_name: String, url: String, key: Option<[u8; 32]> },
-}
-
-#[derive(Default)]
-struct Known {
-    upstreams: HashMap<Place, Arc<Upstream>>,
-    /// Context lengths that engines reported, in tokens.
-    contexts: HashMap<InstanceId, i64>,
-    /// What was last seen of each model.
-    phases: HashMap<ModelId, Phase>,
-    /// Where each model's requests went last; alive as long as one of them is.
-    last: HashMap<ModelId, Weak<Upstream>>,
-}
-
 impl Publisher {
     pub fn new(breaker: breaker::Settings) -> Self {
-        let stall_floor = Duration::from_secs(30);
         Self {
-            next_id: AtomicU64::new(1),
-            breaker,
-            stall_floor,
-            connector: Arc::default(),
+            upstreams: UpstreamFactory::new(breaker),
             known: Mutex::default(),
             asked: AtomicU64::new(0),
             served: AtomicU64::new(0),
@@ -110,19 +74,18 @@ impl Publisher {
     /// See [`Upstream::with_stall_floor`].
     #[must_use]
     pub fn with_stall_floor(self, stall_floor: Duration) -> Self {
-        Self { stall_floor, ..self }
+        Self { upstreams: self.upstreams.with_stall_floor(stall_floor), ..self }
     }
 
     /// Notes the context length that a probe learnt of the engine in a container, for the next catalog. Returns whether
     /// it is new.
     pub(crate) async fn learn(&self, instance: &InstanceId, max_model_len: i64) -> bool {
-        let mut known = self.known.lock().await;
-        known.contexts.insert(instance.clone(), max_model_len) != Some(max_model_len)
+        self.known.lock().await.learn(instance, max_model_len)
     }
 
-    /// Returns the engine that requests for a model were sent to last, while any of them still runs.
-    pub(crate) async fn last_upstream(&self, id: ModelId) -> Option<Arc<Upstream>> {
-        self.known.lock().await.last.get(&id)?.upgrade()
+    /// Returns the engines that requests for a model were sent to last, as far as any of them still runs.
+    pub(crate) async fn last_upstreams(&self, id: ModelId) -> Vec<Arc<Upstream>> {
+        self.known.lock().await.last_upstreams(id)
     }
 
     /// Waits for a worker's turn to write, or to read before it writes. Take it before a database connection, and give
@@ -211,64 +174,25 @@ impl Publisher {
     fn swap(&self, control: &Control, known: &mut Known, read: Read) {
         let Read { callers, models, registry, supervisor, bad } = read;
         self.note(&bad);
-        let reached = control.supervision.reaches(&supervisor);
         let before = control.shared.catalog.load_full();
         let mut next = Catalog::default();
         let begun = enter(control, &before, &mut next, callers);
-        let mut upstreams = HashMap::new();
+        let reached = control.supervision.reaches(&supervisor);
+        let mut targets = Targets::new(control, &self.upstreams, known, reached);
         for entry in registry {
-            if let Some(target) = self.manual_target(known, &entry, &mut upstreams) {
+            if let Some(target) = targets.manual(&entry) {
                 next.routes.insert(entry.served_name.clone(), Arc::new(manual_route(control, entry, target)));
             }
         }
-        let mut contexts = HashMap::new();
-        let mut last = std::mem::take(&mut known.last);
-        last.retain(|_, it| it.strong_count() > 0);
-        let mut phases = HashMap::new();
         let mut adapters = Vec::new();
         for model in models {
             // This phase was stored by the reconciler of another gateway.
-            if !control.supervision.is_open()
-                && known.phases.get(&model.id).is_some_and(|it| *it != model.phase)
-            {
+            if !control.supervision.is_open() && known.is_outdated(&model) {
                 // An error means only that there are no listeners.
                 let _ = control.phases.send((model.id, model.phase.clone()));
             }
-            phases.insert(model.id, model.phase.clone());
-            let target = match &model.phase {
-                Phase::Running { .. } if !reached && model.state().0 == State::Running => {
-                    RouteTarget::Elsewhere
-                }
-                Phase::Running { instance, port, .. } if model.state().0 == State::Running => {
-                    let place = Place::Managed { instance: instance.clone(), port: *port };
-                    let url = format!("http://127.0.0.1:{port}");
-                    let key = key_of(&control.config.internal_key, &model);
-                    let guard = control.listeners.as_ref();
-                    match self.upstream(
-                        known,
-                        &place,
-                        (&model.served_name, &url),
-                        Some(key.expose_secret()),
-                        guard,
-                    ) {
-                        Some(upstream) => {
-                            upstreams.insert(place, Arc::clone(&upstream));
-                            last.insert(model.id, Arc::downgrade(&upstream));
-                            RouteTarget::Up(upstream)
-                        }
-                        None => RouteTarget::Down { state: State::Failed },
-                    }
-                }
-                _ => match &model.apply {
-                    Some(apply) if model.is_swapping() => {
-                        RouteTarget::Returning { until: apply.at.plus(control.config.apply_wait) }
-                    }
-                    _ => RouteTarget::Down { state: model.state().0 },
-                },
-            };
-            let context = model.phase.instance().and_then(|it| Some((it, *known.contexts.get(it)?)));
-            contexts.extend(context.map(|(instance, context)| (instance.clone(), context)));
-            let route = managed_route(control, &model, target, context.map(|(_, context)| context));
+            let (target, context) = (targets.managed(&model), targets.context(&model));
+            let route = managed_route(control, &model, target, context);
             for name in model.as_launched().adapters() {
                 adapters.push(adapter_route(control, &route, name));
             }
@@ -278,59 +202,11 @@ impl Publisher {
         for route in adapters {
             next.routes.entry(route.served_name.clone()).or_insert_with(|| Arc::new(route));
         }
-        *known = Known { upstreams, contexts, phases, last };
+        *known = targets.into_known();
         control.shared.stats.keep(|name| next.routes.contains_key(name));
         control.shared.publish(next);
         if begun {
             control.new_budgets.notify_one();
-        }
-    }
-
-    /// Returns the engines of a registry entry and notes them among `upstreams`; `None` if none of its addresses can be
-    /// routed to.
-    fn manual_target(
-        &self,
-        known: &Known,
-        entry: &RegistryEntry,
-        upstreams: &mut HashMap<Place, Arc<Upstream>>,
-    ) -> Option<RouteTarget> {
-        let key = entry.api_key.as_ref().map(SecretString::expose_secret);
-        let mut all = Vec::new();
-        for url in entry.urls.iter().take(MAX_ENGINE_URLS) {
-            let place = manual_place(entry, url);
-            if let Some(upstream) = self.upstream(known, &place, (&entry.served_name, url), key, None) {
-                upstreams.insert(place, Arc::clone(&upstream));
-                all.push(upstream);
-            }
-        }
-        (!all.is_empty()).then(|| RouteTarget::AnyOf(all.into()))
-    }
-
-    fn upstream(
-        &self,
-        known: &Known,
-        place: &Place,
-        (name, url): (&str, &str),
-        key: Option<&str>,
-        guard: Option<&Arc<Listeners>>,
-    ) -> Option<Arc<Upstream>> {
-        if let Some(upstream) = known.upstreams.get(place) {
-            return Some(Arc::clone(upstream));
-        }
-        let id = self.next_id.fetch_add(1, Relaxed);
-        match Upstream::new(id, url, key, Arc::new(Breaker::new(self.breaker))) {
-            Ok(upstream) => {
-                let upstream = upstream.with_connector(Arc::clone(&self.connector));
-                let upstream = upstream.with_stall_floor(self.stall_floor).with_name(name);
-                Some(Arc::new(match guard {
-                    Some(allowed) => upstream.guarded(Arc::clone(allowed)),
-                    None => upstream,
-                }))
-            }
-            Err(error) => {
-                warn!(url, %error, "an engine can't be routed to");
-                None
-            }
         }
     }
 }
@@ -357,11 +233,4 @@ async fn read(tx: &mut Tx, now: Timestamp) -> StoreResult<Read> {
         supervisor: tx.supervisor().await?,
         bad: [keys.bad, sessions.bad, models.bad, registry.bad].into_iter().flatten().collect(),
     })
-}
-
-/// Returns the place of a registry entry's engine. A changed key makes another engine, so it is part of the place. Only
-/// its hash is kept in memory a second time.
-fn manual_place(entry: &RegistryEntry, url: &str) -> Place {
-    let key = entry.api_key.as_ref().map(|it| gantry_domain::key::hash(it.expose_secret().as_bytes()));
-    Place::Manual { served_name: entry.served_name.clone(), url: url.to_owned(), key }
 }

@@ -112,7 +112,7 @@ impl Samples {
     }
 
     /// Looks at the machine. Blocking.
-    fn look(&self, at: Timestamp, folders: &[(&'static str, PathBuf)]) -> HostNow {
+    fn measure(&self, at: Timestamp, folders: &[(&'static str, PathBuf)]) -> HostNow {
         let rates = self.rates();
         let swap = host::swap();
         let disks = host::disks(folders);
@@ -272,8 +272,8 @@ impl Control {
     /// Looks at the machine. If a driver hangs, the GPUs are missing; if a file system hangs, there is no answer.
     pub async fn host_now(&self) -> Option<HostNow> {
         let (at, folders) = (self.clock.now(), self.folders());
-        let seen = self.machine.look().await;
-        let mut now = self.samples.seen(EVERY / 2, move |it| it.look(at, &folders)).await?;
+        let seen = self.machine.refresh().await;
+        let mut now = self.samples.seen(EVERY / 2, move |it| it.measure(at, &folders)).await?;
         (now.mem_total_mb, now.mem_used_mb) = memory(seen.memory);
         now.gpus = seen.gpus.iter().map(gpu).collect();
         Some(now)

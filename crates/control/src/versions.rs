@@ -185,7 +185,7 @@ impl Control {
     ) -> Result<EngineVersion, Image> {
         let label = info.and_then(|it| it.version_label.as_deref());
         // Among programs, only the simulator is named as an image is.
-        let tagged = self.config.programs.is_none() || info.is_some_and(|it| it.simulator);
+        let tagged = self.runtime.traits().runs_images || info.is_some_and(|it| it.simulator);
         let tag = tagged.then(|| EngineVersion::of_image(engine, image));
         let stated = tag
             .into_iter()

@@ -1,14 +1,16 @@
 //! Names of container images, as `github.com/distribution/reference` reads them: `[host[:port]/]path[:tag][@digest]`.
 //! Also decides which of them models may name.
 
+use crate::model::PerEngine;
+
 /// Repositories of Gantry's engine simulators, for vLLM and for llama.cpp. No registry has them: a simulator's image is
 /// built on the machine that runs it, and is never pulled.
-pub const SIMULATORS: [&str; 2] =
-    ["localhost/gantry-engine-sim-vllm", "localhost/gantry-engine-sim-llamacpp"];
+pub const SIMULATORS: PerEngine<&str> =
+    PerEngine { vllm: "localhost/gantry-engine-sim-vllm", llamacpp: "localhost/gantry-engine-sim-llamacpp" };
 
 /// Whether a reference names one of the [`SIMULATORS`], with any tag. No other image runs as a simulator.
 pub fn is_simulator(reference: &str) -> bool {
-    SIMULATORS.contains(&repository(reference))
+    SIMULATORS.values().any(|it| *it == repository(reference))
 }
 
 /// Returns the reference without tag and digest.
@@ -23,10 +25,10 @@ pub fn repository(reference: &str) -> &str {
 /// Which images a model may name in `engine_image`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedImages {
-    /// The default images of the two engines. Models may name their repositories with any tag.
-    pub defaults: [String; 2],
+    /// The engines' default images. Models may name their repositories with any tag.
+    pub defaults: PerEngine<String>,
     /// The simulators of this version of the gateway. Models may name exactly these references.
-    pub simulators: [String; 2],
+    pub simulators: PerEngine<String>,
     /// The operator's list (`ENGINE_IMAGE_ALLOWLIST`): a repository, or the beginning of several with `*` at its end.
     pub listed: Vec<String>,
 }
@@ -40,8 +42,8 @@ impl AllowedImages {
             None => self::repository(entry) == repository,
         };
         is_reference(reference)
-            && (self.defaults.iter().any(|it| self::repository(it) == repository)
-                || self.simulators.iter().any(|it| it == reference)
+            && (self.defaults.values().any(|it| self::repository(it) == repository)
+                || self.simulators.values().any(|it| it == reference)
                 || self.listed.iter().any(listed))
     }
 }
@@ -121,8 +123,11 @@ mod tests {
     #[test]
     fn a_simulator_is_allowed_by_its_exact_name_only() {
         let allowed = AllowedImages {
-            defaults: ["vllm/vllm-openai:v1".to_owned(), "ghcr.io/ggml-org/llama.cpp:b1".to_owned()],
-            simulators: SIMULATORS.map(|it| format!("{it}:1")),
+            defaults: PerEngine {
+                vllm: "vllm/vllm-openai:v1".to_owned(),
+                llamacpp: "ghcr.io/ggml-org/llama.cpp:b1".to_owned(),
+            },
+            simulators: SIMULATORS.map(|_, it| format!("{it}:1")),
             listed: vec!["registry.example/team/*".to_owned(), "127.0.0.1:5000/own".to_owned()],
         };
         for good in [

@@ -30,6 +30,7 @@ pub mod models_dir;
 pub mod name;
 pub mod net;
 pub mod role;
+pub mod runtime;
 pub mod schema;
 pub mod spelling;
 pub mod usage;

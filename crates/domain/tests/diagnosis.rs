@@ -328,10 +328,7 @@ fn tokenizer_offline() -> Diagnosis {
 #[test]
 fn a_tokenizer_from_the_hub_is_told_from_a_model() {
     let found = tokenizer_offline();
-    assert_eq!(
-        (&*found.error_type, found.field.as_deref()),
-        ("hub_tokenizer_not_cached", Some("tokenizer"))
-    );
+    assert_eq!((&*found.error_type, found.field.as_deref()), ("hub_tokenizer_not_cached", Some("tokenizer")));
 }
 
 #[test]

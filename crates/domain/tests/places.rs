@@ -45,7 +45,7 @@ const SPECIAL: &[(&str, &str)] = &[
     ("crates/control/src/reconcile/worker/again.rs", "autostart"),
     // Names that adapters take.
     ("crates/store/src/names.rs", "lora_adapters"),
-    ("crates/control/src/engines.rs", "pooling"),
+    ("crates/control/src/engine_ops.rs", "pooling"),
     (
         "crates/control/src/publish/routes.rs",
         "request_timeout_sec stream_idle_timeout_sec request_defaults max_model_len",

@@ -15,48 +15,20 @@ use std::{
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream, stream::BoxStream};
 use gantry_domain::{
     Clock, LogWindow, ModelId,
+    engine::{EngineAddress, Launch},
     listeners::Listeners,
     model::lifecycle::{Instance, InstanceId, InstanceStatus},
+    runtime::Traits,
 };
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::broadcast::error::RecvError, task::yield_now};
 
 use self::world::World;
+pub use self::world::{Action, Script};
 use crate::{
-    ContainerSpec, Found, ImageInfo, ImageProbe, Owner, Progress, Runtime, RuntimeError, RuntimeInfo,
+    ContainerSpec, Docker, Found, ImageInfo, ImageProbe, Owner, Progress, Runtime, RuntimeError, RuntimeInfo,
     RuntimeResult,
 };
-
-/// A call to a [`Runtime`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Action {
-    Info,
-    List,
-    Find,
-    Launch,
-    Stop,
-    Remove,
-    Logs,
-    FollowLogs,
-    Image,
-    Pull,
-    Load,
-    Probe,
-    Events,
-}
-
-/// How the containers of a name behave.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Script {
-    /// Ends with this code as soon as it is started.
-    pub exits_at_once: Option<i64>,
-    /// That end (or the next [`Fake::kill`]) is reported as out of memory.
-    pub out_of_memory: bool,
-    /// It ignores a stop for the whole grace, and ends with 137.
-    pub ignores_stop: bool,
-    /// What it prints at start.
-    pub prints: Vec<String>,
-}
 
 /// One gateway's view of an imaginary machine. Clones are the same view; [`Fake::seen_by`] is another gateway's.
 #[derive(Clone)]
@@ -138,9 +110,9 @@ impl Fake {
         self.world().remove(name);
     }
 
-    /// Sets the running container's port from now on.
-    pub fn set_port(&self, name: &str, port: Option<u16>) {
-        self.world().set_status(name, InstanceStatus::Running { port });
+    /// Sets the running container's address from now on.
+    pub fn set_address(&self, name: &str, address: Option<EngineAddress>) {
+        self.world().set_status(name, InstanceStatus::Running { address });
     }
 
     /// Sets the container's state from now on.
@@ -222,10 +194,18 @@ impl Fake {
 }
 
 impl Runtime for Fake {
+    fn traits(&self) -> Traits {
+        Traits { name: "fake", ..Docker::TRAITS }
+    }
+
     fn info(&self) -> BoxFuture<'_, RuntimeResult<RuntimeInfo>> {
         async {
             self.call(Action::Info, |_| {
-                Ok(RuntimeInfo { name: "fake", version: "1".to_owned(), api_version: Some("1".to_owned()) })
+                Ok(RuntimeInfo {
+                    name: self.traits().name,
+                    version: "1".to_owned(),
+                    api_version: Some("1".to_owned()),
+                })
             })
             .await
         }
@@ -260,6 +240,10 @@ impl Runtime for Fake {
             self.call(Action::Launch, |world| world.launch(spec, &self.owner, self.clock.now())).await
         }
         .boxed()
+    }
+
+    fn refused_variable<'a>(&self, _launch: &'a Launch) -> Option<&'a str> {
+        None
     }
 
     fn stop<'a>(&'a self, id: &'a InstanceId, grace: Duration) -> BoxFuture<'a, RuntimeResult<()>> {

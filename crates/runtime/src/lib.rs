@@ -21,6 +21,6 @@ pub use gate::{Gate, Open};
 pub use gpus::host_gpus;
 pub use process::{
     Process, ProcessOptions, Program, Programs, VERB as SUPERVISOR_VERB, boot_id, engine_of, process,
-    refused_variable, supervise,
+    supervise,
 };
 pub use runtime::{ContainerSpec, Found, ImageInfo, ImageProbe, Owner, Progress, Runtime, RuntimeInfo};

@@ -11,7 +11,8 @@ use gantry_domain::{
     LogWindow, ModelId, Timestamp,
     engine::Launch,
     listeners::Listeners,
-    model::lifecycle::{Instance, InstanceId},
+    model::lifecycle::{Instance, InstanceId, InstanceNumber},
+    runtime::Traits,
 };
 
 use crate::RuntimeResult;
@@ -26,9 +27,11 @@ pub struct Owner {
 /// A container to make. The runtime itself knows what is the same for all containers.
 #[derive(Debug, Clone, Copy)]
 pub struct ContainerSpec<'a> {
-    /// `primary-model-7`.
+    /// `primary-model-7`; see [`EngineKind::instance_name`](gantry_domain::model::EngineKind::instance_name).
     pub name: &'a str,
     pub model_id: ModelId,
+    /// Which of the model's instances it is.
+    pub number: InstanceNumber,
     /// Number of the command that asked for it, by which a later look can distinguish an old container from a new one.
     pub generation: i64,
     pub launch: &'a Launch,
@@ -43,6 +46,8 @@ pub struct ContainerSpec<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     pub model_id: ModelId,
+    /// Which of the model's instances it is. The first, if an older version of the gateway made it.
+    pub number: InstanceNumber,
     pub name: String,
     pub instance: Instance,
     /// [`Launch::spec_hash`] of the launch that it was made from.
@@ -89,6 +94,9 @@ pub type Progress = Box<dyn Fn(u64, u64) + Send + Sync>;
 
 /// A container runtime. Every call but the streams has a deadline, and every call may be repeated.
 pub trait Runtime: Send + Sync + 'static {
+    /// Returns what it is and can do.
+    fn traits(&self) -> Traits;
+
     /// Returns which runtime this is. Fails if it does not answer.
     fn info(&self) -> BoxFuture<'_, RuntimeResult<RuntimeInfo>>;
 
@@ -113,6 +121,9 @@ pub trait Runtime: Send + Sync + 'static {
     /// [`GpuUnavailable`](crate::RuntimeError::GpuUnavailable) beside the general ones. After
     /// [`Timeout`](crate::RuntimeError::Timeout) the container may exist all the same: look again.
     fn launch<'a>(&'a self, spec: &'a ContainerSpec<'a>) -> BoxFuture<'a, RuntimeResult<InstanceId>>;
+
+    /// Returns the first variable of `launch` that its engines may not be given, because of which a start fails.
+    fn refused_variable<'a>(&self, launch: &'a Launch) -> Option<&'a str>;
 
     /// Asks the engine to end (SIGTERM), and kills it (SIGKILL) after `grace`. Succeeds if it is stopped already, or
     /// gone.

@@ -22,7 +22,7 @@ use gantry_admin_api::{
     Allowances, EngineLog, Engines, LogStream, Spent, SpoolReport, TestReport, TestType,
     app::{self, HubRepository, Image, LimitHolder, Live, LiveRoute, LoadedImages, MachineView, Preview},
 };
-use gantry_control::{Control, jobs::image_load, live::Drift};
+use gantry_control::{Control, jobs::image_load, runtime_status::Drift};
 use gantry_dataplane::{
     Other,
     limits::{Moment, Subject},
@@ -174,7 +174,7 @@ impl Engines for Adapter {
     fn machine(&self) -> BoxFuture<'static, MachineView> {
         let machine = Arc::clone(&self.control.machine);
         async move {
-            let seen = machine.look().await;
+            let seen = machine.refresh().await;
             MachineView { gpus: seen.gpus.clone(), memory: seen.memory }
         }
         .boxed()
@@ -216,7 +216,7 @@ impl Engines for Adapter {
                 unsupported: launch.warnings,
                 is_process: preview.is_process,
                 refused_variable: preview.refused_variable,
-                known_gpus: control.machine.look().await.gpus.len(),
+                known_gpus: control.machine.refresh().await.gpus.len(),
                 gpus: launch.gpus,
             }
         }
@@ -259,7 +259,7 @@ impl Engines for Adapter {
     }
 
     fn live(&self, model: ModelId) -> Live {
-        let seen = self.control.live.of(model);
+        let seen = self.control.runtime_status.of(model);
         Live {
             drift: seen.drift.map(|it| match it {
                 Drift::Launch => app::Drift::Launch,

@@ -84,14 +84,14 @@ async fn show(app: &App, addr: SocketAddr, docker_host: Option<&str>) -> anyhow:
     };
     tokio::time::timeout(PATIENCE, waiting).await.context("the demo model did not start in time")??;
     let token = token.expose();
-    let what = if app.runtime == "process" { "process" } else { "container" };
+    let what = app.runtime.instance;
     say(&format!(
         "  Model       `{NAME}` runs: a simulator, not a real engine ({what} {})\n  \
          Try         curl http://{addr}/v1/chat/completions -H 'Authorization: Bearer {token}' \
          -H 'Content-Type: application/json' \
          -d '{{\"model\":\"{NAME}\",\"messages\":[{{\"role\":\"user\",\"content\":\"Hello\"}}]}}'\n  \
          Key         {token}   (for `{NAME}` only, ends in 24 hours)",
-        model.container_name(),
+        model.instance_name(),
     ));
     Ok(())
 }
@@ -100,7 +100,7 @@ async fn show(app: &App, addr: SocketAddr, docker_host: Option<&str>) -> anyhow:
 /// be pulled from anywhere.
 async fn make_image(app: &App, docker_host: Option<&str>) -> anyhow::Result<()> {
     let image = Flavour::Vllm.default_tag();
-    if app.runtime == "process" || app.engines.image(&image).await.is_ok_and(|it| it.is_some()) {
+    if !app.runtime.runs_images || app.engines.image(&image).await.is_ok_and(|it| it.is_some()) {
         return Ok(());
     }
     let program = std::env::current_exe().context("this program does not know its own file")?;
@@ -142,7 +142,7 @@ async fn demo_model(tx: &mut Tx, app: &App, log: &mut Vec<AuditEntry>) -> anyhow
     let model = match models.iter().find(|it| it.served_name == NAME && !it.archived) {
         Some(model) if model.config.text("engine_image") == Some(current.as_str()) => model.clone(),
         // Made by an earlier version of the gateway.
-        Some(model) if named(model, OLD_REPOSITORY) || named(model, image::SIMULATORS[0]) => {
+        Some(model) if named(model, OLD_REPOSITORY) || named(model, image::SIMULATORS.vllm) => {
             let body = json!({ "engine_image": current }).as_object().cloned().unwrap_or_default();
             let draft = ModelDraft::change(model, &body, Role::Owner)
                 .map_err(|problems| anyhow::anyhow!("the demo model is not valid: {problems:?}"))?;

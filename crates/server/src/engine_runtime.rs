@@ -4,8 +4,13 @@ use std::{ffi::OsString, path::Path, path::PathBuf, sync::Arc};
 
 use anyhow::Context;
 use gantry_control::machine::Machine;
-use gantry_domain::model::{EngineKind, Wanted};
-use gantry_runtime::{Gate, Owner, ProcessOptions, Program, Programs, Runtime, RuntimeError};
+use gantry_domain::{
+    model::{EngineKind, PerEngine, Wanted},
+    runtime::Traits,
+};
+use gantry_runtime::{
+    Docker, Gate, Owner, Process, ProcessOptions, Program, Programs, Runtime, RuntimeError,
+};
 use gantry_settings::{CommandWords, ContainerRuntime, Settings};
 use gantry_sim::Flavour;
 use gantry_store::Store;
@@ -15,13 +20,13 @@ use crate::storage::Storage;
 
 /// File in the data directory that names the runtime that the previous gateway process used.
 const MARKER: &str = "container-runtime";
-pub(crate) const DOCKER: &str = "docker";
-pub(crate) const PROCESS: &str = "process";
+
+/// The settings that name the engines' programs.
+pub(crate) const COMMANDS: PerEngine<&str> =
+    PerEngine { vllm: "PRIMARY_ENGINE_COMMAND", llamacpp: "SECONDARY_ENGINE_COMMAND" };
 
 /// The runtime that was chosen.
 pub(crate) struct EngineRuntime {
-    /// `docker` or `process`.
-    pub(crate) name: &'static str,
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) programs: Option<Programs>,
     /// Indexes of the GPUs that the runtime can give to engines.
@@ -42,31 +47,31 @@ pub(crate) async fn choose(
     let docker = docker.context("CONTAINER_HOST can't be used")?.behind(Arc::clone(&gate));
     let docker = docker.with_user(settings.engine_container_user.as_ref().map(|it| it.0.clone()));
     let marker = data_dir.join(MARKER);
-    let (name, why) = match settings.container_runtime {
-        ContainerRuntime::Docker => (DOCKER, "CONTAINER_RUNTIME says so"),
-        ContainerRuntime::Process => (PROCESS, "CONTAINER_RUNTIME says so"),
+    let (traits, why) = match settings.container_runtime {
+        ContainerRuntime::Docker => (Docker::TRAITS, "CONTAINER_RUNTIME says so"),
+        ContainerRuntime::Process => (Process::TRAITS, "CONTAINER_RUNTIME says so"),
         // An operator who sets the container host wants Docker, even while it does not answer.
         ContainerRuntime::Auto if settings.container_host.is_some() => {
-            (DOCKER, "CONTAINER_HOST or DOCKER_HOST is set")
+            (Docker::TRAITS, "CONTAINER_HOST or DOCKER_HOST is set")
         }
         ContainerRuntime::Auto => match earlier(&marker, store).await? {
-            Some(name) => (name, "models were started with it; set CONTAINER_RUNTIME to change that"),
+            Some(traits) => (traits, "models were started with it; set CONTAINER_RUNTIME to change that"),
             None => match docker.info().await {
-                Ok(_) => (DOCKER, "it answers"),
-                Err(error) => (PROCESS, passed_over(&error)),
+                Ok(_) => (Docker::TRAITS, "it answers"),
+                Err(error) => (Process::TRAITS, passed_over(&error)),
             },
         },
     };
-    std::fs::write(&marker, name).context("can't write into DATA_DIR")?;
+    std::fs::write(&marker, traits.name).context("can't write into DATA_DIR")?;
     info!(
-        runtime = name,
+        runtime = traits.name,
         "engines run as {}: {why}",
-        if name == DOCKER { "containers" } else { "processes" }
+        if traits.runs_images { "containers" } else { "processes" }
     );
     // There may be GPU devices even without the driver's library.
-    let gpus = machine.engine_gpus(name == PROCESS).await.unwrap_or_else(gantry_runtime::host_gpus);
-    if name == DOCKER {
-        return Ok(EngineRuntime { name, runtime: Arc::new(docker), programs: None, gpus });
+    let gpus = machine.engine_gpus(traits.shares_host_gpus).await.unwrap_or_else(gantry_runtime::host_gpus);
+    if traits == Docker::TRAITS {
+        return Ok(EngineRuntime { runtime: Arc::new(docker), programs: None, gpus });
     }
     let programs = programs(settings)?;
     let options = ProcessOptions {
@@ -80,7 +85,7 @@ pub(crate) async fn choose(
     };
     let runtime = gantry_runtime::process(options, owner).context("can't run engines as processes")?;
     let runtime = runtime.behind(gate);
-    Ok(EngineRuntime { name, runtime: Arc::new(runtime), programs: Some(programs), gpus })
+    Ok(EngineRuntime { runtime: Arc::new(runtime), programs: Some(programs), gpus })
 }
 
 /// Returns why no container engine is used. Logs a warning if there is one that can't be used, because the operator
@@ -108,18 +113,19 @@ fn passed_over(error: &RuntimeError) -> &'static str {
 
 /// Returns the runtime of the previous gateway process, if models that it started may still run. Another runtime would
 /// not find them.
-async fn earlier(marker: &Path, store: &Store) -> anyhow::Result<Option<&'static str>> {
+async fn earlier(marker: &Path, store: &Store) -> anyhow::Result<Option<Traits>> {
     let text = std::fs::read_to_string(marker).unwrap_or_default();
-    let Some(name) = [DOCKER, PROCESS].into_iter().find(|it| *it == text.trim()) else { return Ok(None) };
+    let known = [Docker::TRAITS, Process::TRAITS].into_iter().find(|it| it.name == text.trim());
+    let Some(traits) = known else { return Ok(None) };
     let models = store.read().await?.models(true).await?;
     let any = models.iter().any(|it| it.wanted == Wanted::Running || it.state().0.is_active());
-    Ok(any.then_some(name))
+    Ok(any.then_some(traits))
 }
 
 fn programs(settings: &Settings) -> anyhow::Result<Programs> {
-    let simulators = [simulator(EngineKind::Vllm)?, simulator(EngineKind::Llamacpp)?];
-    let [vllm, llama] = wanted(settings, &search_path());
-    let engines = [told(vllm, "PRIMARY_ENGINE_COMMAND"), told(llama, "SECONDARY_ENGINE_COMMAND")];
+    let simulators =
+        PerEngine { vllm: simulator(EngineKind::Vllm)?, llamacpp: simulator(EngineKind::Llamacpp)? };
+    let engines = wanted(settings, &search_path()).map(|engine, it| told(it, COMMANDS[engine]));
     Ok(Programs { engines, simulators })
 }
 
@@ -137,7 +143,7 @@ pub(crate) fn search_path() -> String {
 }
 
 /// Returns the program of each engine, whether it exists or not; `path` is the search path.
-pub(crate) fn wanted(settings: &Settings, path: &str) -> [Candidate; 2] {
+pub(crate) fn wanted(settings: &Settings, path: &str) -> PerEngine<Candidate> {
     let candidate = |engine, command: Option<&CommandWords>, usual: &[&str]| {
         let words: Vec<String> = match command {
             Some(CommandWords(words)) => words.clone(),
@@ -147,10 +153,14 @@ pub(crate) fn wanted(settings: &Settings, path: &str) -> [Candidate; 2] {
         let file = program.find(path);
         Candidate { program, named: command.is_some(), file }
     };
-    [
-        candidate(EngineKind::Vllm, settings.primary_engine_command.as_ref(), &["vllm", "serve"]),
-        candidate(EngineKind::Llamacpp, settings.secondary_engine_command.as_ref(), &["llama-server"]),
-    ]
+    PerEngine {
+        vllm: candidate(EngineKind::Vllm, settings.primary_engine_command.as_ref(), &["vllm", "serve"]),
+        llamacpp: candidate(
+            EngineKind::Llamacpp,
+            settings.secondary_engine_command.as_ref(),
+            &["llama-server"],
+        ),
+    }
 }
 
 /// The command of an engine. `gantry engine-sim …` names the simulator; nothing else is one.
@@ -186,7 +196,7 @@ fn told(candidate: Candidate, setting: &str) -> Program {
     program
 }
 
-fn flavour(engine: EngineKind) -> Flavour {
+pub(crate) fn flavour(engine: EngineKind) -> Flavour {
     match engine {
         EngineKind::Vllm => Flavour::Vllm,
         EngineKind::Llamacpp => Flavour::Llamacpp,

@@ -316,7 +316,7 @@ impl Page {
         for (name, reason, n) in control.restarts.all() {
             self.line(metrics::RESTARTS, "", &[&name, reason], None, n);
         }
-        self.one(metrics::GIVEN_UP, Some(control.live.given_up()));
+        self.one(metrics::GIVEN_UP, Some(control.runtime_status.given_up()));
     }
 
     fn upstreams(&mut self, control: &Control, catalog: &Catalog) {

@@ -21,7 +21,7 @@ use gantry_control::{
     Control, budgets, hub, jobs,
     machine::Machine,
     publish, sample,
-    share::Share,
+    shared_limits::SharedLimits,
     ship,
     supervise::{self, Supervision},
     upkeep, upstreams, versions,
@@ -33,7 +33,10 @@ use gantry_dataplane::{
     limits::{GatewayLink, Limiter},
     spool::Reader,
 };
-use gantry_domain::{Clock, ModelId, engine::Host, image::AllowedImages, job::Job, limit::Limits, web::Web};
+use gantry_domain::{
+    Clock, ModelId, engine::Host, image::AllowedImages, job::Job, limit::Limits, model::PerEngine,
+    runtime::Traits, web::Web,
+};
 use gantry_settings::{Entry, Settings};
 use gantry_store::{DatabaseKind, Store};
 use http::HeaderValue;
@@ -135,7 +138,7 @@ impl Gateway {
         let supervision = Arc::new(supervision(&storage));
         let gate = Arc::clone(&supervision) as _;
         let engines = engine_runtime::choose(&settings, &storage, gate, &machine).await?;
-        let runtime_name = engines.name;
+        let traits = engines.runtime.traits();
         let (versions, questions) = versions::Versions::new();
         let control = control(&settings, &storage, &shared, machine, engines, versions, supervision)?;
         let control = published(control).await?;
@@ -143,7 +146,7 @@ impl Gateway {
         let (wake, hints) = mpsc::channel(1024);
         let (refresh, requests) = mpsc::channel(1024);
         let setup_token = secrets::random();
-        let app = app(&settings, &storage, &control, runtime_name, wake, refresh, &setup_token);
+        let app = app(&settings, &storage, &control, traits, wake, refresh, &setup_token);
         let spool_dir = storage.data_dir.join(SPOOL);
         secrets::private_dir(&spool_dir)?;
         let reader = ship::open(spool_dir.clone()).await.context("can't open the usage spool")?;
@@ -173,7 +176,7 @@ impl Gateway {
         supervisor.spawn("metrics", |stop| metrics::serve(metrics, source, stop));
         observe(&supervisor, &control);
         let shipping = deliveries(&control, reader, exporter);
-        let told = door::Told::new(entries, plane.addr(), &storage.data_dir, runtime_name);
+        let told = door::Told::new(entries, plane.addr(), &storage.data_dir, traits.name);
         supervisor.spawn("door", |stop| door::serve(told, stop));
         Ok(Self { settings, storage, control, plane, app, setup_token, supervisor, shipping })
     }
@@ -289,12 +292,12 @@ fn deliveries(control: &Arc<Control>, reader: Reader, exporter: Option<otlp::Exp
 
 /// Returns the limiter of the data plane, and the task that shares its limits with other gateways, if `REDIS_URL` is
 /// set.
-fn limiter(settings: &Settings, storage: &Storage) -> anyhow::Result<(Limiter, Option<Share>)> {
+fn limiter(settings: &Settings, storage: &Storage) -> anyhow::Result<(Limiter, Option<SharedLimits>)> {
     let Some(url) = &settings.redis_url else { return Ok((Limiter::default(), None)) };
     let (link, changes) = GatewayLink::new();
     let patience = Duration::from_millis(settings.redis_timeout_ms.get().into());
-    let share =
-        Share::new(url.expose(), &storage.instance, patience, changes).context("REDIS_URL can't be used")?;
+    let share = SharedLimits::new(url.expose(), &storage.instance, patience, changes)
+        .context("REDIS_URL can't be used")?;
     Ok((Limiter { link: Some(link), ..Limiter::default() }, Some(share)))
 }
 
@@ -349,7 +352,7 @@ fn control(
         runtime: engines.runtime,
         versions,
         shared: Arc::clone(shared),
-        live: Arc::default(),
+        runtime_status: Arc::default(),
         images: gantry_control::preview::Images::default(),
         orphans_stopped: AtomicU64::new(0),
         restarts: gantry_control::restarts::Restarts::default(),
@@ -370,7 +373,7 @@ fn app(
     settings: &Settings,
     storage: &Storage,
     control: &Arc<Control>,
-    runtime: &'static str,
+    runtime: Traits,
     wake: mpsc::Sender<ModelId>,
     refresh: mpsc::Sender<oneshot::Sender<()>>,
     setup_token: &SecretString,
@@ -409,7 +412,7 @@ fn app(
         images: control.config.images.clone(),
         offline: settings.offline_mode,
         export_dirs: settings.export_dirs(),
-        startup_timeouts: [settings.primary_startup_timeout_sec, settings.secondary_startup_timeout_sec],
+        startup_timeouts: startup_timeouts(settings),
         trusted_proxies: settings.trusted_proxies.clone(),
         web: web(settings),
     })
@@ -428,13 +431,15 @@ fn control_config(
         data_dir: storage.data_dir.clone(),
         hub_endpoint: settings.hub_endpoint.clone(),
         images: AllowedImages {
-            defaults: [settings.primary_engine_image.0.clone(), settings.secondary_engine_image.0.clone()],
-            simulators: gantry_sim::Flavour::ALL.map(gantry_sim::Flavour::default_tag),
+            defaults: PerEngine {
+                vllm: settings.primary_engine_image.0.clone(),
+                llamacpp: settings.secondary_engine_image.0.clone(),
+            },
+            simulators: PerEngine::of(|it| engine_runtime::flavour(it).default_tag()),
             listed: settings.engine_image_allowlist.0.clone(),
         },
         programs: engines.programs.clone(),
-        primary_startup: settings.primary_startup_timeout_sec,
-        secondary_startup: settings.secondary_startup_timeout_sec,
+        startup: startup_timeouts(settings),
         internal_key: storage.internal_key.clone(),
         offline: settings.offline_mode,
         media_hosts: settings.media_url_hosts.0.clone(),
@@ -453,6 +458,10 @@ fn control_config(
         default_limits: default_limits(settings),
         limit_mode: settings.rate_limit_mode,
     }
+}
+
+fn startup_timeouts(settings: &Settings) -> PerEngine<Duration> {
+    PerEngine { vllm: settings.primary_startup_timeout_sec, llamacpp: settings.secondary_startup_timeout_sec }
 }
 
 fn web(settings: &Settings) -> Web {

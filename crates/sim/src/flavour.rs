@@ -34,8 +34,8 @@ impl Flavour {
     /// Returns the default tag of the simulated image.
     pub fn default_tag(self) -> String {
         let repository = match self {
-            Self::Vllm => image::SIMULATORS[0],
-            Self::Llamacpp => image::SIMULATORS[1],
+            Self::Vllm => image::SIMULATORS.vllm,
+            Self::Llamacpp => image::SIMULATORS.llamacpp,
         };
         format!("{repository}:{}", self.default_version())
     }

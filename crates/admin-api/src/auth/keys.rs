@@ -7,10 +7,10 @@ use gantry_store::{KeyColumn, KeyFilter, Sort};
 use crate::{
     App,
     app::Parts,
+    caller::Caller,
     error::Outcome,
     keys::{KeyView, Maker, NewKeyView, OwnKeyForm, create_key, listed, revoke_key},
     operation::{Body, Created, Deleted, Id, Listed, Operation, Page, Query, Search, query},
-    caller::Caller,
 };
 
 query! {

@@ -12,9 +12,9 @@ use gantry_store::{KeyFilter, Sort};
 use crate::{
     App,
     app::LimitHolder,
+    caller::Caller,
     error::Outcome,
     operation::{NoQuery, Operation, Query},
-    caller::Caller,
 };
 
 /// Most keys of one user that are shown; users can make 100 themselves.

@@ -19,11 +19,11 @@ use tracing::info;
 use super::{Me, WithCookie};
 use crate::{
     App, Peer,
+    caller::Stranger,
     error::{Outcome, Problem},
     guard,
     operation::{Body, Operation, Text, form},
     password::GivenPassword,
-    caller::Stranger,
 };
 
 /// Most sessions of one user at once: more than anybody has browsers and scripts. All sessions of all users are in

@@ -17,9 +17,9 @@ use gantry_domain::{OrgId, Role, UserId, audit::Action, identity::User, view};
 
 use crate::{
     App,
+    caller::Caller,
     error::Outcome,
     operation::{Done, NoQuery, Operation, Query},
-    caller::Caller,
 };
 
 view! {

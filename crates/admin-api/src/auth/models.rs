@@ -9,9 +9,9 @@ use gantry_domain::{
 
 use crate::{
     App,
+    caller::Caller,
     error::Outcome,
     operation::{Listed, Operation, Page, Query},
-    caller::Caller,
 };
 
 view! {

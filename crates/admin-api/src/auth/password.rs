@@ -7,10 +7,10 @@ use gantry_store::UserChange;
 use super::WithCookie;
 use crate::{
     App,
+    caller::{self, Caller},
     error::{Outcome, Problem},
     operation::{Body, Done, Operation, form},
     password::{GivenPassword, NewPassword},
-    caller::{self, Caller},
 };
 
 form! {

@@ -19,10 +19,10 @@ use crate::{
     App,
     app::Parts,
     audit::record,
+    caller::{self, Caller},
     error::Outcome,
     keys::words,
     operation::{Body, Created, Deleted, Field, Id, Listed, Name, Operation, Page, Query, form, read},
-    caller::{self, Caller},
     policy::AREAS,
     tokens::{self, TokenView},
 };

@@ -4,9 +4,9 @@ use axum::{Json, extract::State};
 
 use crate::{
     App,
+    caller::Caller,
     error::Outcome,
     operation::{Listed, Operation, Page, Query, query},
-    caller::Caller,
     usage::{
         self, READ_ERRORS, UsageView,
         aggregate::{self, GroupView, Grouping},

@@ -21,10 +21,10 @@ use crate::{
     App,
     app::{LimitHolder, Parts},
     audit::record,
+    caller::Caller,
     error::{Outcome, Problem},
     limits::Budgets,
     operation::{Body, Created, Deleted, Id, Listed, Operation, Page, Query, Search, query},
-    caller::Caller,
     users,
 };
 

@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 use super::files;
 use crate::{
     App,
+    caller::Caller,
     error::{Outcome, Problem},
     operation::{Body, Field, Operation, form},
-    caller::Caller,
 };
 
 view! {

@@ -20,9 +20,9 @@ use super::view::{ModelView, record, without_values};
 use crate::{
     App,
     app::Parts,
+    caller::Caller,
     error::{Outcome, Problem},
     operation::{Accepted, Deleted, Either, Id, Operation, Query, Switch, query},
-    caller::Caller,
 };
 
 /// How long a start waits for an immediate refusal.

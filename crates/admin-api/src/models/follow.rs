@@ -17,8 +17,8 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 use crate::{
     App,
     app::LogStream,
-    operation::{Doc, Output},
     caller::Grant,
+    operation::{Doc, Output},
     seats::Seat,
     session,
 };

@@ -20,7 +20,7 @@ use axum::{Json, extract::State};
 use gantry_domain::{
     ApiError, ErrorCode, FieldProblem, ModelId, Role,
     audit::Action,
-    model::{EngineKind, Model, ModelDraft, Task},
+    model::{Model, ModelDraft, Task},
 };
 use gantry_store::Tx;
 use serde_json::{Map, Value};
@@ -33,9 +33,9 @@ use self::{
 use crate::{
     App,
     app::Parts,
+    caller::Caller,
     error::{Outcome, Problem},
     operation::{Body, Created, Id, Listed, Operation, Page, Query, Switch, query},
-    caller::Caller,
 };
 
 /// The field that names a model's own files.
@@ -286,7 +286,6 @@ pub(crate) async fn find(app: &App, id: i64) -> Outcome<Model> {
 
 /// Longest time in `loading`, in seconds.
 pub(crate) fn startup_timeout_sec(app: &App, model: &Model) -> i64 {
-    let index = usize::from(model.engine == EngineKind::Llamacpp);
-    let default = app.startup_timeouts[index].as_secs() as i64;
+    let default = app.startup_timeouts[model.engine].as_secs() as i64;
     model.config.int("startup_timeout_sec").unwrap_or(default)
 }

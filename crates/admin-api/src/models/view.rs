@@ -277,7 +277,7 @@ pub(crate) fn needs_apply(model: &Model, live: &Live) -> Option<&'static str> {
     if !model.state().0.is_active() {
         return None;
     }
-    if !engine::same_container(&model.as_launched(), model) {
+    if !engine::is_as_launched(model) {
         return Some("its settings were changed since it was started");
     }
     live.drift.map(Drift::why)

@@ -14,9 +14,9 @@ use super::{find, follow::Lines, startup_timeout_sec};
 use crate::{
     App,
     app::{Drift, EngineLog, Parts, TestReport},
+    caller::Caller,
     error::Outcome,
     operation::{Either, Id, Listed, Number, Operation, Page, Query, Switch, query},
-    caller::Caller,
 };
 
 /// Most events that are read of a model: more than are kept.

@@ -7,7 +7,7 @@ use gantry_domain::{
 use serde_json::Value;
 
 /// The documentation of one route.
-pub struct Doc {
+pub(crate) struct Doc {
     /// `operationId`: unique, for generated clients.
     pub(crate) id: &'static str,
     pub(crate) summary: &'static str,

@@ -22,8 +22,8 @@ pub(crate) use answer::{Accepted, Created, Deleted, Done, Either, Listed, Writte
 pub(crate) use body::with_its_body;
 pub(crate) use doc::{Doc, JSON, Param, Reply};
 pub(crate) use form::{Body, Change, Field, Fields, Form, OptionalBody, form, read};
-pub(crate) use path::{Id, UuidId};
 pub(crate) use parameters::{Choice, Number, Search, Switch};
+pub(crate) use path::{Id, UuidId};
 pub(crate) use query::{
     NoQuery, Page, Parameter, Parameters, Params, Query, QueryValue, Required, query, without_query,
 };

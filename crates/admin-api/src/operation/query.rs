@@ -7,10 +7,7 @@ use axum::{
     extract::{FromRequestParts, Query as Pairs},
     http::{Uri, request::Parts},
 };
-use gantry_domain::{
-    ErrorCode,
-    schema::Components,
-};
+use gantry_domain::{ErrorCode, schema::Components};
 use gantry_store::{Order, Sort};
 use serde_json::Value;
 

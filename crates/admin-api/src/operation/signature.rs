@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     App,
-    error::Problem,
     caller::{Caller, Stranger},
+    error::Problem,
 };
 
 /// An argument of a handler: what it reads of the request.

@@ -10,10 +10,10 @@ use crate::{
     App,
     app::{LimitHolder, Parts},
     audit::record,
+    caller::Caller,
     error::{Outcome, Problem},
     limits::{Budgets, LimitChange},
     operation::{Body, Created, Deleted, Id, Listed, Name, Operation, Page, Query, Search, form, query},
-    caller::Caller,
 };
 
 view! {

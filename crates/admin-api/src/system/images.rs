@@ -11,7 +11,7 @@ use futures_util::future::try_join_all;
 use gantry_domain::{
     ApiError, ErrorCode, ModelId,
     audit::Action,
-    model::{EngineKind, Model},
+    model::{EngineKind, Model, PerEngine},
     schema::{Components, Member, Shape, closed},
     view,
 };
@@ -22,9 +22,9 @@ use crate::{
     App,
     app::Image,
     audit::record,
+    caller::Caller,
     error::{Outcome, Problem},
     operation::{Body, Line, Operation, form},
-    caller::Caller,
 };
 
 view! {
@@ -96,7 +96,7 @@ pub(crate) const STATUS: Operation = Operation::new("getContainerImages", "Image
 
 pub(crate) async fn status(app: State<App>) -> Outcome<Json<ImageCache>> {
     let models = app.store.read().await?.models(false).await?;
-    let defaults = EngineKind::ALL.map(|it| app.engines.image_of(it, None));
+    let defaults = PerEngine::of(|it| app.engines.image_of(it, None));
     let used = used(&app, &defaults, &models);
     let images =
         try_join_all(used.keys().map(async |reference| {
@@ -113,16 +113,15 @@ pub(crate) async fn status(app: State<App>) -> Outcome<Json<ImageCache>> {
     // Without any image nothing can be started, even if no model is to be started yet.
     let ready = missing.is_empty() && images.values().any(Option::is_some);
     let of = |reference: &str| view(reference, images.get(reference));
-    let engines = EngineKind::ALL.into_iter().zip(&defaults).map(|(kind, image)| (kind.as_str(), of(image)));
-    let own = used.iter().filter(|(reference, _)| !defaults.contains(reference));
+    let engines = defaults.iter().map(|(kind, image)| (kind.as_str(), of(image)));
+    let own = used.iter().filter(|(reference, _)| !defaults.values().any(|it| it == *reference));
     let models = own.map(|(reference, models)| ModelImage { image: of(reference), models: models.clone() });
-    let recommendations: Vec<String> = if app.runtime == "process" {
+    let recommendations: Vec<String> = if !app.runtime.runs_images {
         let at = |reference: &str| images.get(reference).and_then(Option::as_ref);
-        let each = EngineKind::ALL.into_iter().zip(&defaults);
-        each.filter_map(|(engine, program)| program_advice(engine, program, at(program))).collect()
+        defaults.iter().filter_map(|(engine, program)| program_advice(engine, program, at(program))).collect()
     } else {
         let wanted = if missing.is_empty() && !ready {
-            defaults.iter().map(String::as_str).collect()
+            defaults.values().map(String::as_str).collect()
         } else {
             missing
         };
@@ -185,9 +184,9 @@ pub(crate) async fn load(
 }
 
 /// Every image that is looked for, with the ids of the models that start with it.
-fn used(app: &App, defaults: &[String], models: &[Model]) -> BTreeMap<String, Vec<ModelId>> {
+fn used(app: &App, defaults: &PerEngine<String>, models: &[Model]) -> BTreeMap<String, Vec<ModelId>> {
     let mut used: BTreeMap<String, Vec<ModelId>> =
-        defaults.iter().map(|it| (it.clone(), Vec::new())).collect();
+        defaults.values().map(|it| (it.clone(), Vec::new())).collect();
     for model in models {
         let image = app.engines.image_of(model.engine, model.config.text("engine_image"));
         used.entry(image).or_default().push(model.id);

@@ -17,9 +17,9 @@ use gantry_store::{TokenFilter, TokenHolder, Tx};
 use crate::{
     App,
     app::Parts,
+    caller::{Caller, Grant, unauthenticated},
     error::Outcome,
     operation::{Deleted, Id, Listed, Operation, Page, Query, query},
-    caller::{Caller, Grant, unauthenticated},
     users,
 };
 use standing::Standing;

@@ -13,9 +13,9 @@ use super::{
 };
 use crate::{
     App,
+    caller::Caller,
     error::Outcome,
     operation::{Choice, Listed, Operation, Page, Query, query},
-    caller::Caller,
 };
 
 view! {

@@ -24,9 +24,9 @@ use uuid::Uuid;
 use super::{READ_ERRORS, UsageView, filter::Filter};
 use crate::{
     App,
+    caller::{Caller, Grant},
     error::Outcome,
     operation::{Doc, Operation, Output, Query},
-    caller::{Caller, Grant},
 };
 
 /// Rows of one page: about a megabyte.

@@ -15,9 +15,9 @@ use gantry_store::{StatusFilter, UsageFilter};
 use serde_json::Value;
 
 use crate::{
+    caller::Caller,
     error::{Outcome, Problem},
     operation::{Number, QueryValue, Switch, query},
-    caller::Caller,
 };
 
 /// Longest time that `hours` may reach back: a leap year.

@@ -5,7 +5,7 @@ use gantry_domain::{Timestamp, schema::Rfc3339, view};
 use gantry_store::{UsageCheck, UsageSums};
 
 use super::READ_ERRORS;
-use crate::{App, app::SpoolReport, error::Outcome, operation::Operation, caller::Caller};
+use crate::{App, app::SpoolReport, caller::Caller, error::Outcome, operation::Operation};
 
 /// Milliseconds.
 const DAY: i64 = 86_400_000;

@@ -7,9 +7,9 @@ use gantry_store::TimeKind;
 use super::{READ_ERRORS, filter::Filter};
 use crate::{
     App,
+    caller::Caller,
     error::Outcome,
     operation::{Operation, Query},
-    caller::Caller,
 };
 
 view! {

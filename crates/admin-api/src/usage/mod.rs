@@ -20,9 +20,9 @@ use uuid::Uuid;
 use self::filter::{Filter, Scoped};
 use crate::{
     App,
+    caller::Caller,
     error::Outcome,
     operation::{Listed, Operation, Page, Query, query},
-    caller::Caller,
 };
 
 /// What all reads of usage may answer: those of one caller run one after the other, and only a few may wait.

@@ -10,9 +10,9 @@ use super::{
 };
 use crate::{
     App,
+    caller::Caller,
     error::{Outcome, Problem},
     operation::{Choice, Operation, Query, query},
-    caller::Caller,
 };
 
 /// Most steps of a series: more than a year of hours.

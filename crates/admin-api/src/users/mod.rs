@@ -13,12 +13,12 @@ use crate::{
     App,
     app::{LimitHolder, Parts},
     audit::record,
+    caller::Caller,
     error::{Outcome, Problem},
     keys::ServedNames,
     limits::{Budgets, LimitChange},
     operation::{Body, Created, Deleted, Id, Listed, Name, Operation, Page, Query, Search, form, query},
     password::NewPassword,
-    caller::Caller,
 };
 
 view! {

@@ -29,12 +29,12 @@ impl Control {
             Err(error) => RuntimeFound { detail: Some(error.to_string()), ..none },
         };
         let (machine, supervision) = (Arc::clone(&self.machine), self.supervision.view());
-        tokio::task::spawn_blocking(move || look(&machine, found, supervision)).await.ok()
+        tokio::task::spawn_blocking(move || gather(&machine, found, supervision)).await.ok()
     }
 }
 
 /// Looks at everything but the container runtime. Blocking.
-fn look(machine: &Machine, container_runtime: RuntimeFound, supervision: Supervision) -> Capabilities {
+fn gather(machine: &Machine, container_runtime: RuntimeFound, supervision: Supervision) -> Capabilities {
     let read = |path: &str| fs::read_to_string(path).ok();
     let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
     let kernel = read("/proc/sys/kernel/osrelease").map(|it| it.trim().to_owned());

@@ -63,7 +63,7 @@ impl Machine {
     }
 
     /// Returns the GPUs and the RAM, at most two seconds old unless a driver hangs.
-    pub async fn look(self: &Arc<Self>) -> Arc<Seen> {
+    pub async fn refresh(self: &Arc<Self>) -> Arc<Seen> {
         if let Some(seen) = self.fresh() {
             return seen;
         }
@@ -75,7 +75,7 @@ impl Machine {
             return seen;
         }
         let machine = Arc::clone(self);
-        let look = tokio::task::spawn_blocking(move || machine.look_now(turn));
+        let look = tokio::task::spawn_blocking(move || machine.ask_drivers(turn));
         match timeout(PATIENCE, look).await {
             Ok(Ok(seen)) => seen,
             _ => self.stale(),
@@ -83,14 +83,15 @@ impl Machine {
     }
 
     /// Returns the indexes of the GPUs that engines can be given; `None` if neither a driver nor a file lists them.
-    /// Containers are given only NVIDIA's. Processes are given those of AMD too if there are no others.
-    pub async fn engine_gpus(self: &Arc<Self>, are_processes: bool) -> Option<Vec<u32>> {
-        let seen = self.look().await;
+    /// A runtime that hands out GPUs itself has only NVIDIA's. If the machine's are shared, AMD's count too, where there
+    /// are no others.
+    pub async fn engine_gpus(self: &Arc<Self>, shared: bool) -> Option<Vec<u32>> {
+        let seen = self.refresh().await;
         let of = |vendor: GpuVendor| -> Vec<u32> {
             seen.gpus.iter().filter(|it| it.vendor == vendor).map(|it| it.index).collect()
         };
         let mut found = of(GpuVendor::Nvidia);
-        if are_processes && found.is_empty() {
+        if shared && found.is_empty() {
             found = of(GpuVendor::Amd);
         }
         (self.recorded.is_some() || !found.is_empty()).then_some(found)
@@ -108,7 +109,7 @@ impl Machine {
     }
 
     /// Asks the drivers. The turn ends when this returns, even if no caller waits for it any more.
-    fn look_now(&self, turn: OwnedSemaphorePermit) -> Arc<Seen> {
+    fn ask_drivers(&self, turn: OwnedSemaphorePermit) -> Arc<Seen> {
         let gpus = self.recorded.clone().or_else(|| self.nvidia()).unwrap_or_else(amd::gpus);
         let seen = Arc::new(Seen { gpus, memory: memory() });
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), Arc::clone(&seen)));
@@ -152,22 +153,22 @@ mod tests {
     #[tokio::test]
     async fn a_look_tells_the_ram_and_is_given_again_for_a_while() {
         let machine = Arc::new(Machine::new(None).unwrap());
-        let seen = machine.look().await;
+        let seen = machine.refresh().await;
         let memory = seen.memory.unwrap();
         assert!(memory.total > 64 << 20 && memory.available > 0 && memory.available <= memory.total);
         let kernel = std::fs::read_to_string("/proc/meminfo").unwrap();
         let total = kernel.lines().next().unwrap().split_whitespace().nth(1).unwrap().parse::<u64>().unwrap();
         assert!(memory.total <= total * 1024, "{memory:?}");
-        assert!(Arc::ptr_eq(&seen, &machine.look().await), "the second look was not a new one");
+        assert!(Arc::ptr_eq(&seen, &machine.refresh().await), "the second look was not a new one");
     }
 
     #[tokio::test]
     async fn a_look_that_hangs_holds_up_nobody_for_long() {
         let machine = Arc::new(Machine::new(None).unwrap());
-        let seen = machine.look().await;
+        let seen = machine.refresh().await;
         machine.last.lock().unwrap().as_mut().unwrap().0 -= FRESH * 2;
         let _hanging = Arc::clone(&machine.looking).acquire_owned().await.unwrap();
         tokio::time::pause();
-        assert!(Arc::ptr_eq(&seen, &machine.look().await), "the last answer is given");
+        assert!(Arc::ptr_eq(&seen, &machine.refresh().await), "the last answer is given");
     }
 }

@@ -7,9 +7,10 @@ use std::{
 
 use gantry_domain::{
     Clock, ModelId, Role,
-    model::{ModelDraft, State, Wanted},
+    engine::{Confinement, Launch, key_fingerprint},
+    model::{InstanceNumber, ModelDraft, Phase, State, Wanted, lifecycle::InstanceStatus},
 };
-use gantry_runtime::{Action, Fake, Owner, RuntimeError};
+use gantry_runtime::{Action, ContainerSpec, Fake, Owner, Runtime, RuntimeError};
 use gantry_store::Store;
 use serde_json::json;
 use tokio::{sync::mpsc, task::JoinHandle};
@@ -129,5 +130,68 @@ async fn without_events_an_engine_that_died_is_noticed_all_the_same() {
     gateway.all_reach(State::Running).await;
     gateway.fake.kill("secondary-model-1", 137);
     gateway.all_reach(State::Failed).await;
+    gateway.end().await;
+}
+
+#[tokio::test]
+async fn an_engine_of_an_older_version_is_adopted_and_an_instance_that_no_record_asks_for_is_stopped() {
+    let mut gateway = Gateway::new().await;
+    let id = gateway.create(0).await;
+    // As the first versions gave it to all engines.
+    let key = key_fingerprint(&gateway.control.config.internal_key);
+    let launch = Launch {
+        image: super::simulation::IMAGE.to_owned(),
+        args: Vec::new(),
+        entrypoint: None,
+        env: Vec::new(),
+        gpus: Vec::new(),
+        shm_bytes: None,
+        mounts_hub_cache: false,
+        locks_memory: false,
+        confinement: Confinement::default(),
+        warnings: Vec::new(),
+    };
+    let spec = |name, number| ContainerSpec {
+        name,
+        model_id: id,
+        number: InstanceNumber(number),
+        generation: 1,
+        launch: &launch,
+        models_dir: "/nowhere".as_ref(),
+        hub_cache_dir: "/nowhere".as_ref(),
+        key_fingerprint: &key,
+    };
+    let instance = gateway.fake.launch(&spec("secondary-model-1", 0)).await.unwrap();
+    gateway.fake.launch(&spec("secondary-model-1-1", 1)).await.unwrap();
+    let mut tx = gateway.control.store.write().await.unwrap();
+    let model = tx.command(id, Wanted::Running, None, gateway.control.clock.now()).await.unwrap().unwrap();
+    let InstanceStatus::Running { address: Some(address) } = &gateway.fake.containers()["secondary-model-1"]
+    else {
+        panic!("it runs")
+    };
+    // As an older version stored it.
+    let row = json!({
+        "phase": "running", "generation": 1, "instance": instance, "port": address.port, "since": 0,
+    });
+    let phase: Phase = serde_json::from_value(row).unwrap();
+    assert!(tx.record_phase(&model, &phase, "boot").await.unwrap());
+    tx.commit().await.unwrap();
+    gateway.run();
+    let alone = async {
+        while gateway.fake.containers().len() > 1 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(3), alone).await.expect("the other instance is stopped");
+    gateway.all_reach(State::Running).await;
+    let left = gateway.fake.instances();
+    assert_eq!(
+        left.iter().map(|(name, it)| (name.as_str(), &it.id)).collect::<Vec<_>>(),
+        [("secondary-model-1", &instance)]
+    );
+    assert_eq!(gateway.fake.launches(), 2, "nothing was started for it");
+    gateway.command(&[id], Wanted::Stopped).await;
+    gateway.all_reach(State::Stopped).await;
+    assert!(gateway.fake.containers().is_empty());
     gateway.end().await;
 }

@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 mod crew_tests;
+mod mailbox;
 mod orphans;
 #[cfg(test)]
 mod simulation;
@@ -15,7 +16,7 @@ pub use worker::note_stopped;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -24,13 +25,14 @@ use gantry_domain::{ModelId, model::Model};
 use gantry_runtime::{Found, RuntimeResult};
 use gantry_store::{Decoded, StoreError, StoreResult, in_time};
 use tokio::{
-    sync::{Notify, mpsc},
+    sync::mpsc,
     task::{self, JoinSet},
     time::MissedTickBehavior,
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
 
+use self::mailbox::{Mailbox, Sighting};
 use crate::Control;
 
 /// How often all containers are looked at while the container runtime sends no events.
@@ -57,18 +59,18 @@ pub(crate) async fn run(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelI
                 if events.is_none() {
                     events = crew.control.runtime.events().await.ok();
                 }
-                crew.look_at_all().await;
+                crew.check_all().await;
                 if events.is_none() {
                     tick.reset_after(UNTOLD.min(crew.control.config.reconcile_every));
                 }
             }
             hint = hints.recv() => match hint {
-                Some(id) => crew.look_at(id).await,
+                Some(id) => crew.check(id).await,
                 None => break,
             },
-            () = crew.control.changed_elsewhere.notified() => crew.look_for_commands().await,
+            () = crew.control.changed_elsewhere.notified() => crew.check_commands().await,
             event = next(&mut events) => if let Some(id) = event {
-                crew.look_at(id).await;
+                crew.check(id).await;
             } else {
                 // The next tick connects again.
                 events = None;
@@ -81,58 +83,13 @@ pub(crate) async fn run(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelI
     while let Some(ended) = crew.running.join_next_with_id().await {
         crew.ended(ended);
     }
-    crew.control.live.forget_given_up();
+    crew.control.runtime_status.forget_given_up();
 }
 
 async fn next(events: &mut Option<BoxStream<'static, ModelId>>) -> Option<ModelId> {
     match events {
         Some(events) => events.next().await,
         None => std::future::pending().await,
-    }
-}
-
-/// One model as a tick saw it.
-struct Sighting {
-    /// Time before anything was read: what a worker did later is not in it.
-    at: Instant,
-    model: Model,
-    deleting: bool,
-    /// Its container, if it has one.
-    found: Option<Found>,
-}
-
-/// Makes a worker look. Hints are merged: only that there was one matters.
-#[derive(Default)]
-struct Mailbox {
-    wake: Notify,
-    mail: Mutex<Mail>,
-}
-
-#[derive(Default)]
-struct Mail {
-    /// Something happened, or the operator gave a command.
-    hinted: bool,
-    sighting: Option<Sighting>,
-}
-
-impl Mailbox {
-    fn put(&self, sighting: Option<Sighting>) {
-        let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
-        match sighting {
-            Some(sighting) => mail.sighting = Some(sighting),
-            None => mail.hinted = true,
-        }
-        drop(mail);
-        self.wake.notify_one();
-    }
-
-    fn take(&self) -> Mail {
-        let mut mail = std::mem::take(&mut *self.mail.lock().unwrap_or_else(PoisonError::into_inner));
-        if mail.hinted {
-            // The sighting is dropped: it is not known whether the tick read the record before the command was stored.
-            mail.sighting = None;
-        }
-        mail
     }
 }
 
@@ -147,7 +104,7 @@ struct Crew {
 }
 
 impl Crew {
-    async fn look_at_all(&mut self) {
+    async fn check_all(&mut self) {
         let at = Instant::now();
         // Containers are listed first. Records are made before containers, so a container whose record is missing
         // afterwards has none.
@@ -173,7 +130,7 @@ impl Crew {
             let id = model.id;
             // Without the list each worker asks for itself, and gets the error.
             let sighting = containers.as_mut().map(|all| {
-                let found = all.remove(&model.container_name());
+                let found = all.remove(&model.instance_name());
                 Sighting { at, model, deleting, found }
             });
             self.wake(id, sighting);
@@ -194,7 +151,7 @@ impl Crew {
 
     /// Wakes the workers of models that have a command which was not carried out yet. It may have been given to another
     /// gateway.
-    async fn look_for_commands(&mut self) {
+    async fn check_commands(&mut self) {
         // If they can't be read, the next tick retries.
         for (model, deleting) in self.records().await.into_iter().flat_map(|it| it.rows) {
             if deleting || model.phase.generation() != model.generation {
@@ -204,7 +161,7 @@ impl Crew {
     }
 
     /// Wakes the model's worker; a model without one is looked up first, since events may speak of deleted ones.
-    async fn look_at(&mut self, id: ModelId) {
+    async fn check(&mut self, id: ModelId) {
         let known = |records: Decoded<(Model, bool)>| records.rows.iter().any(|(model, _)| model.id == id);
         if self.workers.contains_key(&id) || self.records().await.is_ok_and(known) {
             self.wake(id, None);
@@ -244,43 +201,4 @@ impl Crew {
 
 fn by_name(found: RuntimeResult<Vec<Found>>) -> Option<HashMap<String, Found>> {
     Some(found.ok()?.into_iter().map(|it| (it.name.clone(), it)).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use gantry_domain::{
-        Timestamp,
-        model::{EngineKind, ModelConfig, ModelDraft, Task},
-    };
-
-    use super::*;
-
-    fn sighting() -> Sighting {
-        let draft = ModelDraft {
-            name: "m".into(),
-            served_name: "m".into(),
-            task: Task::Generate,
-            engine: EngineKind::Vllm,
-            config: ModelConfig::default(),
-            hub_token: None,
-            sealed_hub_token: None,
-            archived: false,
-        };
-        let model = Model::new(ModelId(1), draft, Timestamp(0));
-        Sighting { at: Instant::now(), model, deleting: false, found: None }
-    }
-
-    #[test]
-    fn a_command_is_never_answered_by_what_a_tick_saw_before_it() {
-        let mailbox = Mailbox::default();
-        for mails in [[None, Some(sighting())], [Some(sighting()), None]] {
-            for mail in mails {
-                mailbox.put(mail);
-            }
-            let mail = mailbox.take();
-            assert!(mail.hinted && mail.sighting.is_none());
-        }
-        mailbox.put(Some(sighting()));
-        assert!(mailbox.take().sighting.is_some());
-    }
 }

@@ -243,7 +243,7 @@ impl Sim {
         let models = self.models.clone();
         for (model, deleting) in records.into_iter().filter(|(it, _)| models.contains(&it.id)) {
             let id = model.id;
-            let found = listed.as_ref().map(|all| all.get(&model.container_name()).cloned());
+            let found = listed.as_ref().map(|all| all.get(&model.instance_name()).cloned());
             let sighting = found.map(|found| Sighting { at, model, deleting, found });
             self.pass(id, sighting, usize::MAX).await;
         }
@@ -395,11 +395,11 @@ impl Sim {
             return true;
         };
         let instances = self.fake.instances();
-        instances.get(&model.container_name()).is_some_and(|it| {
-            let InstanceStatus::Running { port: Some(port) } = it.status else { return false };
+        instances.get(&model.instance_name()).is_some_and(|it| {
+            let InstanceStatus::Running { address: Some(address) } = &it.status else { return false };
             it.generation == model.phase.generation()
                 && model.phase.instance() == Some(&it.id)
-                && upstream.url() == format!("http://127.0.0.1:{port}")
+                && upstream.url() == address.to_string()
         })
     }
 
@@ -467,9 +467,9 @@ impl Sim {
     }
 
     fn routed(&self, model: &Model) -> bool {
-        let Phase::Running { port, .. } = model.phase else { return false };
+        let Phase::Running { address, .. } = &model.phase else { return false };
         match self.control.shared.catalog.load().routes.get(&model.served_name).map(|it| &it.target) {
-            Some(RouteTarget::Up(upstream)) => upstream.url() == format!("http://127.0.0.1:{port}"),
+            Some(RouteTarget::Up(upstream)) => upstream.url() == address.to_string(),
             _ => false,
         }
     }

@@ -13,13 +13,13 @@ use std::{
 use gantry_domain::{
     engine::{EngineVersion, key_fingerprint, key_of},
     image::is_simulator,
-    model::{Model, lifecycle::Failure},
+    model::{InstanceNumber, Model, lifecycle::Failure},
 };
 use gantry_runtime::{ContainerSpec, ImageInfo, RuntimeError};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use crate::{Control, live::Pull, versions::START_WAITS};
+use crate::{Control, runtime_status::Pull, versions::START_WAITS};
 
 /// Longest time for looking at a model's files.
 const FILES: Duration = Duration::from_secs(20);
@@ -51,16 +51,16 @@ pub(super) async fn launch(
     model: &Model,
     superseded: impl Future<Output = ()>,
 ) -> Result<(), NoStart> {
-    let config = &control.config;
+    let (config, traits) = (&control.config, control.runtime.traits());
     let image = config.image(model);
     let mut superseded = std::pin::pin!(superseded);
     // The list may have changed since the record was saved.
-    if !config.may_use_image(model) {
+    if traits.runs_images && !config.images.allows(image) {
         return Err(failed(format!("image {image} is not allowed: ENGINE_IMAGE_ALLOWLIST does not name it")));
     }
     let info = match control.runtime.image(image).await? {
         Some(info) => info,
-        None if config.programs.is_some() => {
+        None if !traits.runs_images => {
             return Err(RuntimeError::ProgramMissing { program: image.to_owned() }.into());
         }
         None => pull(control, model, image, superseded.as_mut()).await?,
@@ -99,11 +99,11 @@ pub(super) async fn launch(
         made.map_err(|error| failed(format!("hub cache: {}", error.kind())))?;
     }
     let simulator = if info.simulator { " (a simulator, not a real engine)" } else { "" };
-    let what = if config.programs.is_some() { "process" } else { "container" };
-    info!(model = model.id.0, image, %version, "starting the {what}{simulator}");
+    info!(model = model.id.0, image, %version, "starting the {}{simulator}", traits.instance);
     let spec = ContainerSpec {
-        name: &model.container_name(),
+        name: &model.instance_name(),
         model_id: model.id,
+        number: InstanceNumber::FIRST,
         generation: model.generation,
         launch: &launch,
         models_dir: &models_dir,
@@ -196,8 +196,8 @@ async fn pull(
         return unavailable("only images that are there already may be used (REQUIRE_IMAGE_PRECACHE)");
     }
     info!(model = model.id.0, image, "pulling the image");
-    let (live, id) = (Arc::clone(&control.live), model.id);
-    let progress = Box::new(move |done, known| live.change(id, |it| it.pull = Some(Pull { done, known })));
+    let (status, id) = (Arc::clone(&control.runtime_status), model.id);
+    let progress = Box::new(move |done, known| status.change(id, |it| it.pull = Some(Pull { done, known })));
     let pulled = tokio::select! {
         pulled = control.runtime.pull(image, config.pull_timeout, progress) => pulled,
         () = superseded => return Err(NoStart::Superseded),

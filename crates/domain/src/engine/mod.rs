@@ -1,5 +1,6 @@
 //! Turns a model into the engine's command, environment and mounts. There is one file per engine, and no I/O.
 
+mod address;
 pub mod llamacpp;
 pub mod owned;
 pub mod place;
@@ -20,6 +21,7 @@ use crate::{
     },
 };
 
+pub use address::{EngineAddress, LOOPBACK, Scheme};
 pub use place::Place;
 pub use version::EngineVersion;
 
@@ -151,10 +153,20 @@ impl Launch {
     }
 }
 
+/// Whether the settings of `model` still lead to the container that was made from its blueprint, whatever the gateway's
+/// own settings are. A model that was never started has no other settings than its own.
+pub fn is_as_launched(model: &Model) -> bool {
+    model.launched.as_ref().is_none_or(|launched| {
+        // The common case, for which no command has to be built.
+        (launched.task == model.task && launched.config == model.config)
+            || same_container(&launched.put_into(model), model)
+    })
+}
+
 /// Whether both records lead to the same container, whatever the gateway's own settings are: they are equal, or differ
 /// only in what the gateway does itself (time-outs, request defaults). A setting that the engine's version can't
 /// express counts as a difference as well: if the image's tag does not show the version, the engine may support it.
-pub fn same_container(a: &Model, b: &Model) -> bool {
+fn same_container(a: &Model, b: &Model) -> bool {
     let key = SecretString::from("");
     // The host is large enough that no setting is reduced.
     let host = Host { cpus: 4096, gpus: (0..64).collect() };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{HUB_CACHE_MOUNT, MODELS_MOUNT, PORT};
+use super::{HUB_CACHE_MOUNT, LOOPBACK, MODELS_MOUNT, PORT};
 
 /// How an engine sees the models, the hub cache and its own address. With it, commands are made in the same way for
 /// every runtime.
@@ -38,7 +38,7 @@ impl Place {
         Self {
             models: models_dir.to_string_lossy().trim_end_matches('/').to_owned(),
             hub_cache: hub_cache_dir.to_string_lossy().into_owned(),
-            host: "127.0.0.1",
+            host: LOOPBACK,
             port: Self::CHOSEN_PORT.to_owned(),
         }
     }

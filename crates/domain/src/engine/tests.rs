@@ -4,7 +4,10 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{ModelId, Role, Timestamp, model::ModelDraft};
+use crate::{
+    ModelId, Role, Timestamp,
+    model::{Blueprint, ModelDraft},
+};
 
 fn model(body: &Value) -> Model {
     let draft = ModelDraft::create(body.as_object().unwrap(), Role::Owner).unwrap();
@@ -34,6 +37,35 @@ fn a_setting_that_only_older_engines_know_makes_another_container() {
         let changed = !same_container(&with(image, None), &with(image, Some("gguf")));
         assert!(changed, "{image:?}");
         assert!(same_container(&with(image, Some("gguf")), &with(image, Some("gguf"))), "{image:?}");
+    }
+}
+
+#[test]
+fn a_record_is_compared_with_the_settings_that_it_was_started_with() {
+    let body = |edit: &Value| {
+        let mut body = json!({ "served_name": "m", "engine_type": "vllm", "local_path": "m", "seed": 1 });
+        body.as_object_mut().unwrap().extend(edit.as_object().unwrap().clone());
+        body
+    };
+    let now = |edit: &Value, launched: Option<Blueprint>| Model { launched, ..model(&body(edit)) };
+    let started = Blueprint::of(&model(&body(&json!({}))));
+    assert!(is_as_launched(&now(&json!({}), None)), "never started");
+    // As a version wrote it that gave engines no keys of their own.
+    let mut text = serde_json::to_value(&started).unwrap();
+    text.as_object_mut().unwrap().remove("own_key");
+    let old: Blueprint = serde_json::from_value(text).unwrap();
+    for launched in [started, old] {
+        for (edit, same) in [
+            (json!({}), true),
+            // What the gateway does itself, and a value that is the default.
+            (json!({ "request_timeout_sec": 5, "restart_policy": "on_failure" }), true),
+            (json!({ "device": "auto" }), true),
+            (json!({ "seed": 2 }), false),
+            (json!({ "extra_env": { "A": "1" } }), false),
+            (json!({ "task": "embed" }), false),
+        ] {
+            assert_eq!(is_as_launched(&now(&edit, Some(launched.clone()))), same, "{edit}");
+        }
     }
 }
 

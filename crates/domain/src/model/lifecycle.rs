@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use again::{Again, Cause, Rules, Starts};
 pub use plan::{plan, plan_blind};
 
-use crate::{Timestamp, words};
+use crate::{Timestamp, engine::EngineAddress, words};
 
 words! {
     /// The state that the operator asked for last.
@@ -103,6 +103,25 @@ impl fmt::Display for Failure {
     }
 }
 
+/// Which of a model's instances one is. For now a model has one instance, the [first](Self::FIRST).
+///
+/// With the model's id it names an instance for the gateway, as [`InstanceId`] does for the runtime: the next start of
+/// the same instance has the same number and another id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct InstanceNumber(pub u32);
+
+impl InstanceNumber {
+    /// The instance that each model has. What older versions of the gateway started carries no number, and is this one.
+    pub const FIRST: Self = Self(0);
+}
+
+impl Default for InstanceNumber {
+    fn default() -> Self {
+        Self::FIRST
+    }
+}
+
 /// The runtime's id of the engine process or container behind a model.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -118,8 +137,14 @@ pub enum Phase {
     Starting { generation: i64, since: Timestamp },
     /// The container runs, and the engine does not answer yet. At `until` that becomes a failure.
     Loading { generation: i64, instance: InstanceId, since: Timestamp, until: Timestamp },
-    /// The engine answers on this loopback port.
-    Running { generation: i64, instance: InstanceId, port: u16, since: Timestamp },
+    /// The engine answers.
+    Running {
+        generation: i64,
+        instance: InstanceId,
+        #[serde(flatten)]
+        address: EngineAddress,
+        since: Timestamp,
+    },
     /// The container is being stopped; at `until` that becomes a failure.
     Stopping { generation: i64, since: Timestamp, until: Timestamp },
     Failed {
@@ -133,6 +158,13 @@ pub enum Phase {
         #[serde(default)]
         unwatched: bool,
     },
+}
+
+/// An instance that answers, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Serving<'a> {
+    pub instance: &'a InstanceId,
+    pub address: &'a EngineAddress,
 }
 
 impl Phase {
@@ -158,6 +190,15 @@ impl Phase {
                 None
             }
         }
+    }
+
+    /// Returns the instances that answer.
+    pub fn serving(&self) -> impl Iterator<Item = Serving<'_>> {
+        let running = match self {
+            Self::Running { instance, address, .. } => Some(Serving { instance, address }),
+            _ => None,
+        };
+        running.into_iter()
     }
 
     fn state(&self) -> State {
@@ -203,9 +244,9 @@ pub struct Instance {
 pub enum InstanceStatus {
     /// The container was made but not started: the gateway died in between, or the start was refused.
     Created,
-    /// The container runs; its port 8000 is published on loopback as `port`.
+    /// The container runs; its engine listens, or will listen, at `address`.
     Running {
-        port: Option<u16>,
+        address: Option<EngineAddress>,
     },
     Exited {
         code: i64,
@@ -276,8 +317,8 @@ pub enum Step {
     Remove(InstanceId),
     /// Stop the container gracefully, keep it for its logs, and store this phase.
     Halt(InstanceId, Phase),
-    /// Probe the engine at this port, then look again.
-    Probe { port: u16 },
+    /// Probe the engine, then look again.
+    Probe { address: EngineAddress },
     /// Start the model again, as a new generation.
     Restart(Cause),
     /// Do nothing until something changes.

@@ -7,6 +7,7 @@ pub mod diagnosis;
 pub mod fields;
 pub mod identity;
 pub mod lifecycle;
+mod per_engine;
 pub mod tuned;
 
 use secrecy::SecretString;
@@ -14,7 +15,8 @@ use secrecy::SecretString;
 pub use blueprint::{Apply, Blueprint, RolledBack};
 pub use config::{ModelConfig, ModelDraft, RESERVED, is_reserved};
 pub use diagnosis::Diagnosis;
-pub use lifecycle::{Phase, Starts, State, Wanted};
+pub use lifecycle::{InstanceNumber, Phase, Starts, State, Wanted};
+pub use per_engine::PerEngine;
 
 use crate::{ModelId, Timestamp, words};
 
@@ -48,9 +50,27 @@ impl EngineKind {
         }
     }
 
-    /// Returns the name of the managed container of model `id`.
-    pub fn container_name(self, id: ModelId) -> String {
-        format!("{}-model-{id}", self.rank())
+    /// Returns the name of an instance of model `id`: `primary-model-7` for the first, as versions of the gateway name it
+    /// that knew no other, and `primary-model-7-1` for the one after it.
+    pub fn instance_name(self, id: ModelId, number: InstanceNumber) -> String {
+        let first = format!("{}-model-{id}", self.rank());
+        if number == InstanceNumber::FIRST { first } else { format!("{first}-{}", number.0) }
+    }
+
+    /// Whether an instance of some model has this name.
+    pub fn is_instance_name(name: &str) -> bool {
+        Self::ALL.into_iter().any(|engine| {
+            let ids = name.strip_prefix(engine.rank()).and_then(|it| it.strip_prefix("-model-"));
+            let (id, number) = ids.map_or(("", None), |it| match it.split_once('-') {
+                Some((id, number)) => (id, Some(number)),
+                None => (it, None),
+            });
+            let number = number.map_or(Ok(InstanceNumber::FIRST), |it| it.parse().map(InstanceNumber));
+            match (id.parse().map(ModelId), number) {
+                (Ok(id), Ok(number)) => engine.instance_name(id, number) == name,
+                _ => false,
+            }
+        })
     }
 }
 
@@ -140,9 +160,9 @@ impl Model {
         self.config.adapters(self.engine)
     }
 
-    /// Returns the name of its managed container.
-    pub fn container_name(&self) -> String {
-        self.engine.container_name(self.id)
+    /// Returns the name of its instance.
+    pub fn instance_name(&self) -> String {
+        self.engine.instance_name(self.id, InstanceNumber::FIRST)
     }
 
     /// Returns the settings that a failed apply goes back to. There are none once the new settings have become ready.
@@ -172,4 +192,29 @@ pub struct ModelEvent {
     pub reason: Option<String>,
     /// Details for people: which command, how long it took.
     pub detail: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_instance_has_a_name_of_its_own_and_the_first_the_one_of_old() {
+        let name = |engine: EngineKind, number| engine.instance_name(ModelId(7), InstanceNumber(number));
+        assert_eq!(name(EngineKind::Vllm, 0), "primary-model-7");
+        assert_eq!(name(EngineKind::Llamacpp, 2), "secondary-model-7-2");
+        for good in ["primary-model-7", "secondary-model-7-2", "primary-model-70-11"] {
+            assert!(EngineKind::is_instance_name(good), "{good}");
+        }
+        for odd in [
+            "",
+            "primary-model-",
+            "primary-model-07",
+            "primary-model-7-0",
+            "primary-model-7-",
+            "tertiary-model-7",
+        ] {
+            assert!(!EngineKind::is_instance_name(odd), "{odd}");
+        }
+    }
 }

@@ -6,10 +6,10 @@ use bollard::models::{
     ContainerCreateBody, DeviceRequest, HealthConfig, HostConfig, HostConfigLogConfig, Mount, MountType,
     PortBinding, ResourcesUlimits, RestartPolicy, RestartPolicyNameEnum,
 };
-use gantry_domain::engine::{HUB_CACHE_MOUNT, MODELS_MOUNT};
+use gantry_domain::engine::{HUB_CACHE_MOUNT, LOOPBACK, MODELS_MOUNT};
 use secrecy::ExposeSecret;
 
-use super::{ENGINE_PORT, LOOPBACK, label};
+use super::{ENGINE_PORT, label};
 use crate::{ContainerSpec, Owner};
 
 /// Most threads and processes in a container: engines use hundreds, and a runaway must not use up the host's.
@@ -18,16 +18,24 @@ pub(super) const MAX_PIDS: i64 = 8192;
 /// A folder that every user can write to in every image.
 const TEMPORARY: &str = "/tmp";
 
+/// What a container of the engine is made into.
+pub(super) struct Surroundings {
+    /// The user that it runs as, `uid:gid`.
+    pub(super) user: String,
+    /// The name of its network.
+    pub(super) network: String,
+}
+
 /// Returns the request that makes the container. Only here are secrets taken out of their wrappers.
 ///
-/// `user` is the user that the engine runs as, `uid:gid`. `network` is the name of its network.
+/// `memlock`: the engine may lock memory without limit.
 pub(super) fn body(
     spec: &ContainerSpec<'_>,
     owner: &Owner,
-    (user, network): (&str, &str),
+    surroundings: &Surroundings,
     memlock: bool,
 ) -> ContainerCreateBody {
-    let launch = spec.launch;
+    let (launch, Surroundings { user, network }) = (spec.launch, surroundings);
     // The user need not be known in the image: it gets a home that it can write to, and a name that programs look up.
     let home = [("HOME", TEMPORARY), ("USER", "gantry")].map(|(name, value)| format!("{name}={value}"));
     // With it, numbers inside mean the GPUs in the order in which they are given: CUDA's own order is by speed. It is
@@ -55,6 +63,7 @@ fn labels(spec: &ContainerSpec<'_>, owner: &Owner) -> HashMap<String, String> {
     let labels = [
         (label::INSTANCE, owner.instance.clone()),
         (label::MODEL_ID, spec.model_id.to_string()),
+        (label::NUMBER, spec.number.0.to_string()),
         (label::GENERATION, spec.generation.to_string()),
         (label::SPEC_HASH, spec.launch.spec_hash()),
         (label::KEY_FINGERPRINT, spec.key_fingerprint.to_owned()),

@@ -8,11 +8,11 @@ use bollard::models::{
 };
 use gantry_domain::{
     ModelId, Timestamp,
-    engine::PORT,
-    model::lifecycle::{Instance, InstanceId, InstanceStatus},
+    engine::{EngineAddress, LOOPBACK, PORT},
+    model::lifecycle::{Instance, InstanceId, InstanceNumber, InstanceStatus},
 };
 
-use super::{ENGINE_PORT, LOOPBACK, label};
+use super::{ENGINE_PORT, label};
 use crate::{Found, Owner};
 
 /// Returns a container of ours. `None` if it is another gateway's or another program's, or if its labels can't be read.
@@ -31,9 +31,9 @@ pub(super) fn running(summary: &ContainerSummary, owner: &Owner) -> Option<Found
     }
     let ports = summary.ports.iter().flatten();
     let mut ours = ports.filter(|it| it.private_port == PORT && it.ip.as_deref() == Some(LOOPBACK));
-    let port = ours.find_map(|it| it.public_port);
+    let address = ours.find_map(|it| it.public_port).map(EngineAddress::loopback);
     let name = summary.names.as_ref()?.first()?;
-    let status = InstanceStatus::Running { port };
+    let status = InstanceStatus::Running { address };
     from_labels(summary.labels.as_ref()?, owner, summary.id.clone()?, name, status)
 }
 
@@ -48,8 +48,10 @@ fn from_labels(
     if text(label::INSTANCE) != Some(&owner.instance) {
         return None;
     }
+    let number = text(label::NUMBER).map_or(Ok(InstanceNumber::FIRST), |it| it.parse().map(InstanceNumber));
     Some(Found {
         model_id: ModelId(text(label::MODEL_ID)?.parse().ok()?),
+        number: number.ok()?,
         name: name.trim_start_matches('/').to_owned(),
         spec_hash: text(label::SPEC_HASH).unwrap_or_default().to_owned(),
         key_fingerprint: text(label::KEY_FINGERPRINT).unwrap_or_default().to_owned(),
@@ -69,12 +71,12 @@ fn status(state: &ContainerState, network: Option<&NetworkSettings>) -> Instance
         Docker::CREATED => InstanceStatus::Created,
         // A paused engine answers nothing; the probes find that out. `stopping` still holds its memory.
         Docker::RUNNING | Docker::PAUSED | Docker::STOPPING => {
-            InstanceStatus::Running { port: network.and_then(port) }
+            InstanceStatus::Running { address: network.and_then(address) }
         }
         // The restart policy was changed by hand: the container is between two runs.
-        Docker::RESTARTING => InstanceStatus::Running { port: None },
+        Docker::RESTARTING => InstanceStatus::Running { address: None },
         Docker::EMPTY if state.running == Some(true) => {
-            InstanceStatus::Running { port: network.and_then(port) }
+            InstanceStatus::Running { address: network.and_then(address) }
         }
         Docker::EMPTY | Docker::EXITED | Docker::DEAD | Docker::REMOVING => InstanceStatus::Exited {
             code: state.exit_code.unwrap_or_default(),
@@ -85,10 +87,11 @@ fn status(state: &ContainerState, network: Option<&NetworkSettings>) -> Instance
 
 /// Returns where port 8000 is published on loopback. Docker still shows the old port of a container that ended, so this
 /// is called only for running ones.
-fn port(network: &NetworkSettings) -> Option<u16> {
+fn address(network: &NetworkSettings) -> Option<EngineAddress> {
     let bindings = network.ports.as_ref()?.get(ENGINE_PORT)?.as_ref()?;
     let ours = bindings.iter().find(|it| it.host_ip.as_deref() == Some(LOOPBACK))?;
-    ours.host_port.as_ref()?.parse().ok().filter(|it| *it != 0)
+    let port = ours.host_port.as_ref()?.parse().ok().filter(|it| *it != 0);
+    port.map(EngineAddress::loopback)
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use gantry_domain::model::lifecycle::InstanceId;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    Docker, Seen, create,
+    Docker, Seen,
+    create::{self, Surroundings},
     error::{Private, Retry, message, status},
 };
 use crate::{ContainerSpec, RuntimeError, RuntimeResult, gate::pass};
@@ -37,7 +38,8 @@ impl Docker {
         loop {
             self.clear_name(spec.name).await?;
             let network = self.network(spec.launch.confinement.internet).await?;
-            let id = match self.create(spec, (&user, &network), memlock).await {
+            let surroundings = Surroundings { user: user.clone(), network };
+            let id = match self.create(spec, &surroundings, memlock).await {
                 // The name is taken, though there was no container of that name: one is being made just now, perhaps
                 // still by the engine itself for a launch of ours that was given up. Soon it is shown.
                 Err(RuntimeError::NameInUse { .. })
@@ -87,11 +89,11 @@ impl Docker {
     async fn create(
         &self,
         spec: &ContainerSpec<'_>,
-        place: (&str, &str),
+        surroundings: &Surroundings,
         memlock: bool,
     ) -> RuntimeResult<InstanceId> {
         let options = CreateContainerOptionsBuilder::default().name(spec.name).build();
-        let body = create::body(spec, &self.owner, place, memlock);
+        let body = create::body(spec, &self.owner, surroundings, memlock);
         pass(&*self.gate).await?;
         let call = self.client().await?.create_container(Some(options), body);
         match self.raw("create the container", MAKE, call).await? {

@@ -31,7 +31,13 @@ use bollard::{
     },
 };
 use futures_util::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture, stream, stream::BoxStream};
-use gantry_domain::{LogWindow, ModelId, listeners::Listeners, model::lifecycle::InstanceId};
+use gantry_domain::{
+    LogWindow, ModelId,
+    engine::Launch,
+    listeners::Listeners,
+    model::lifecycle::InstanceId,
+    runtime::{DOCKER, Traits},
+};
 use tokio::{
     sync::Mutex,
     time::{Instant, sleep, timeout},
@@ -57,12 +63,13 @@ const INSPECTS_AT_ONCE: usize = 4;
 /// The port on which the engine listens inside its container, in Docker's notation. A test checks that it equals
 /// [`gantry_domain::engine::PORT`].
 const ENGINE_PORT: &str = "8000/tcp";
-const LOOPBACK: &str = "127.0.0.1";
 
 /// The labels of our containers.
 mod label {
     pub(super) const INSTANCE: &str = "gantry.instance";
     pub(super) const MODEL_ID: &str = "gantry.model_id";
+    /// Which of the model's instances it is. Containers that older versions of the gateway made do not have it.
+    pub(super) const NUMBER: &str = "gantry.instance_number";
     pub(super) const GENERATION: &str = "gantry.generation";
     pub(super) const SPEC_HASH: &str = "gantry.spec_hash";
     pub(super) const KEY_FINGERPRINT: &str = "gantry.key_fingerprint";
@@ -105,6 +112,17 @@ pub fn docker(host: Option<&str>, owner: Owner) -> RuntimeResult<Docker> {
 }
 
 impl Docker {
+    pub const TRAITS: Traits = Traits {
+        name: DOCKER,
+        instance: "container",
+        runs_images: true,
+        pulls_images: true,
+        loads_archives: true,
+        exports_images: true,
+        shares_host_gpus: false,
+        host_paths: false,
+    };
+
     /// Changes containers only while `gate` is open.
     #[must_use]
     pub fn behind(self, gate: Arc<dyn Gate>) -> Self {
@@ -199,7 +217,7 @@ impl Docker {
             .try_filter_map(async |found| Ok(found))
             .try_collect()
             .await?;
-        found.sort_by_key(|it| (it.model_id, it.instance.generation));
+        found.sort_by_key(|it| (it.model_id, it.number, it.instance.generation));
         Ok(found)
     }
 
@@ -306,11 +324,15 @@ impl Seen {
 }
 
 impl Runtime for Docker {
+    fn traits(&self) -> Traits {
+        Self::TRAITS
+    }
+
     fn info(&self) -> BoxFuture<'_, RuntimeResult<RuntimeInfo>> {
         async {
             let answer = self.within("ask the version", ASK, self.client().await?.version()).await?;
             Ok(RuntimeInfo {
-                name: "docker",
+                name: Self::TRAITS.name,
                 version: answer.version.unwrap_or_default(),
                 api_version: answer.api_version,
             })
@@ -347,6 +369,11 @@ impl Runtime for Docker {
 
     fn launch<'a>(&'a self, spec: &'a ContainerSpec<'a>) -> BoxFuture<'a, RuntimeResult<InstanceId>> {
         self.launch_container(spec).boxed()
+    }
+
+    /// A variable affects the container alone.
+    fn refused_variable<'a>(&self, _launch: &'a Launch) -> Option<&'a str> {
+        None
     }
 
     fn stop<'a>(&'a self, id: &'a InstanceId, grace: Duration) -> BoxFuture<'a, RuntimeResult<()>> {

@@ -4,16 +4,47 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gantry_domain::{
     ModelId, Timestamp,
+    engine::EngineAddress,
     model::lifecycle::{Instance, InstanceId, InstanceStatus},
 };
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
-use super::{Action, Script};
 use crate::{ContainerSpec, Found, ImageInfo, ImageProbe, Owner, RuntimeError, RuntimeResult};
 
 const CHANNEL: usize = 1024;
 /// Docker's random ports start here too.
 const FIRST_PORT: u16 = 32768;
+
+/// A call to a [`Runtime`](crate::Runtime).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Action {
+    Info,
+    List,
+    Find,
+    Launch,
+    Stop,
+    Remove,
+    Logs,
+    FollowLogs,
+    Image,
+    Pull,
+    Load,
+    Probe,
+    Events,
+}
+
+/// How the containers of a name behave.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Script {
+    /// Ends with this code as soon as it is started.
+    pub exits_at_once: Option<i64>,
+    /// That end (or the next [`Fake::kill`](super::Fake::kill)) is reported as out of memory.
+    pub out_of_memory: bool,
+    /// It ignores a stop for the whole grace, and ends with 137.
+    pub ignores_stop: bool,
+    /// What it prints at start.
+    pub prints: Vec<String>,
+}
 
 #[derive(Default)]
 pub(super) struct World {
@@ -124,6 +155,7 @@ impl World {
             Instance { id: id.clone(), generation: spec.generation, status: InstanceStatus::Created };
         let found = Found {
             model_id: spec.model_id,
+            number: spec.number,
             name: spec.name.to_owned(),
             instance,
             spec_hash: spec.launch.spec_hash(),
@@ -142,7 +174,8 @@ impl World {
         let Some(container) = self.containers.get_mut(name) else { return };
         self.ports += 1;
         container.found.started_at = Some(now);
-        container.found.instance.status = InstanceStatus::Running { port: Some(port) };
+        container.found.instance.status =
+            InstanceStatus::Running { address: Some(EngineAddress::loopback(port)) };
         container.follow = Some(channel(CHANNEL).0);
         self.notify(name);
         script.prints.iter().for_each(|line| self.print(name, line));
@@ -211,7 +244,7 @@ impl World {
     pub(super) fn owned(&self, owner: &Owner) -> Vec<Found> {
         let mut found: Vec<Found> =
             self.containers.values().filter(|it| it.owner == *owner).map(|it| it.found.clone()).collect();
-        found.sort_by_key(|it| (it.model_id, it.instance.generation));
+        found.sort_by_key(|it| (it.model_id, it.number, it.instance.generation));
         found
     }
 

@@ -4,7 +4,7 @@
 use gantry_domain::engine::Launch;
 use secrecy::ExposeSecret;
 
-use super::system::{MARK, mark};
+use super::system::MARK;
 
 /// Variables that an engine gets from the gateway's own environment. The gateway's settings are not among them, since
 /// some are secrets.
@@ -180,7 +180,7 @@ pub(super) fn passed(all: impl IntoIterator<Item = (String, String)>) -> Vec<(St
 }
 
 /// Returns a variable of the launch that may not be set if engines are processes: a start with it is refused.
-pub fn refused_variable(launch: &Launch) -> Option<&str> {
+pub(super) fn refused_variable(launch: &Launch) -> Option<&str> {
     let allowed =
         |name: &str| OURS.contains(&name) || ALLOWED.contains(&name) || name.starts_with(SIMULATORS);
     launch.env.iter().map(|(name, _)| name.as_str()).find(|it| !allowed(it))
@@ -189,12 +189,12 @@ pub fn refused_variable(launch: &Launch) -> Option<&str> {
 /// Returns the whole environment of an engine. Only here and in the container's request are secrets taken out of their
 /// wrappers.
 ///
-/// `hides_gpus`: the machine has GPUs, so an engine that is given none must not see them. AMD's libraries read both
+/// `mark` is the value of [`MARK`]. `hides_gpus`: the machine has GPUs, so an engine that is given none must not see them. AMD's libraries read both
 /// variables, which therefore must agree.
 pub(super) fn of(
     launch: &Launch,
     base: &[(String, String)],
-    (owner, id): (&str, &str),
+    mark: String,
     hides_gpus: bool,
 ) -> Vec<(String, String)> {
     let mut all = base.to_vec();
@@ -206,7 +206,7 @@ pub(super) fn of(
         all.push(("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".to_owned()));
     }
     all.extend(launch.env.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned())));
-    all.push((MARK.to_owned(), mark(owner, id)));
+    all.push((MARK.to_owned(), mark));
     all
 }
 
@@ -277,13 +277,13 @@ mod tests {
             env.iter().rfind(|(it, _)| it == name).map(|(_, value)| value.clone())
         };
         let base = [("CUDA_VISIBLE_DEVICES".to_owned(), "7".to_owned())];
-        let some = of(&launch(&[], &[0, 2]), &base, ("owner", "id"), true);
+        let some = of(&launch(&[], &[0, 2]), &base, "owner/id".to_owned(), true);
         assert_eq!(value(&some, "CUDA_VISIBLE_DEVICES").as_deref(), Some("0,2"));
         assert_eq!(value(&some, "HIP_VISIBLE_DEVICES").as_deref(), Some("0,2"));
-        let none = of(&launch(&[], &[]), &base, ("owner", "id"), true);
+        let none = of(&launch(&[], &[]), &base, "owner/id".to_owned(), true);
         assert_eq!(value(&none, "CUDA_VISIBLE_DEVICES").as_deref(), Some(""));
         assert_eq!(value(&none, MARK).as_deref(), Some("owner/id"));
-        let without = of(&launch(&[], &[]), &[], ("owner", "id"), false);
+        let without = of(&launch(&[], &[]), &[], "owner/id".to_owned(), false);
         assert_eq!(value(&without, "CUDA_VISIBLE_DEVICES"), None);
     }
 }

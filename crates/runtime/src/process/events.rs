@@ -67,27 +67,34 @@ pub(super) fn stream(
         watched.add(model, dir, pid);
     }
     stream::unfold((changes, watched), async |(mut changes, mut watched)| {
-        loop {
-            tokio::select! {
-                change = changes.recv() => match change {
-                    Ok(Change { model, started }) => {
-                        if let Some((dir, pid)) = started {
-                            watched.add(model, dir, pid);
-                        }
-                        return Some((model, (changes, watched)));
-                    }
-                    // The next look of the reconciler finds what was missed.
-                    Err(RecvError::Lagged(_)) => {}
-                    Err(RecvError::Closed) => return None,
-                },
-                Some((model, pid)) = watched.ends.next() => {
-                    watched.pids.remove(&pid);
-                    return Some((model, (changes, watched)));
-                }
-            }
-        }
+        let model = next(&mut changes, &mut watched).await?;
+        Some((model, (changes, watched)))
     })
     .boxed()
+}
+
+/// Returns the model that something happened to next; `None` if the runtime itself has ended.
+async fn next(changes: &mut Receiver<Change>, watched: &mut Watched) -> Option<ModelId> {
+    loop {
+        let change = tokio::select! {
+            change = changes.recv() => change,
+            Some((model, pid)) = watched.ends.next() => {
+                watched.pids.remove(&pid);
+                return Some(model);
+            }
+        };
+        match change {
+            Ok(Change { model, started }) => {
+                if let Some((dir, pid)) = started {
+                    watched.add(model, dir, pid);
+                }
+                return Some(model);
+            }
+            // The next look of the reconciler finds what was missed.
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return None,
+        }
+    }
 }
 
 #[derive(Default)]

@@ -10,9 +10,12 @@ use tokio::{
 };
 
 use super::{
-    Dir, KILL, Process, Record, Seen, blocking, environment,
+    environment,
+    look::Seen,
     program::Program,
+    record::{Dir, Record},
     shim::{STARTED, VERB},
+    state::{KILL, Process, blocking},
     system,
 };
 use crate::{ContainerSpec, RuntimeError, RuntimeResult, gate::pass};
@@ -91,9 +94,9 @@ impl Process {
     ) -> RuntimeResult<()> {
         let refused = |detail: String| RuntimeError::Process { action: ACTION, detail };
         let memlock = if spec.launch.locks_memory { "memlock" } else { "-" };
-        let marks = (self.owner.instance.as_str(), id);
+        let mark = system::mark(&self.owner.instance, id);
         let environment =
-            environment::of(spec.launch, &self.options.environment, marks, self.options.has_gpus);
+            environment::of(spec.launch, &self.options.environment, mark, self.options.has_gpus);
         let mut command = Command::new(&self.options.supervisor);
         command
             .arg0("gantry")

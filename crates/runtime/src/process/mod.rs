@@ -8,79 +8,52 @@
 mod environment;
 mod events;
 mod launch;
+mod look;
 mod output;
 mod port;
 mod program;
 mod record;
 mod shim;
+mod state;
 mod system;
 mod times;
 
 use std::{
-    io,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, atomic::AtomicU64},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream, stream::BoxStream};
-use gantry_domain::{Clock, LogWindow, ModelId, listeners::Listeners, model::lifecycle::InstanceId};
-use parking_lot::Mutex;
+use gantry_domain::{
+    Clock, LogWindow, ModelId,
+    engine::Launch,
+    listeners::Listeners,
+    model::lifecycle::InstanceId,
+    runtime::{PROCESS, Traits},
+};
 use rustix::process::Signal;
 use tokio::{sync::broadcast, time::timeout};
 
-pub use self::{
-    environment::refused_variable,
-    program::{Program, Programs},
-    shim::{VERB, supervise},
-    system::{boot_id, engine_of},
-};
 use self::{
     events::Change,
-    record::{Dir, Exit, Record, State},
+    look::{Look, Seen},
+    record::{Dir, State},
+    state::{KILL, blocking, failed},
+};
+pub use self::{
+    program::{Program, Programs},
+    shim::{VERB, supervise},
+    state::{Process, ProcessOptions},
+    system::{boot_id, engine_of},
 };
 use crate::{
     ContainerSpec, Found, Gate, ImageInfo, ImageProbe, Open, Owner, Progress, Runtime, RuntimeError,
     RuntimeInfo, RuntimeResult, gate::pass,
 };
 
-/// Exit code of a process that SIGKILL ended, as shells and container engines write it.
-const KILLED: i64 = 137;
-/// Time that a supervisor gets to end its engine at once.
-const KILL: Duration = Duration::from_secs(5);
-/// How often a list looks through the machine's processes for engines without a record. Such engines exist only if a
-/// record was deleted by hand, and the search looks at every process.
-const SWEEP_EVERY: Duration = Duration::from_mins(1);
 /// Number of changes that are kept for a slow listener; it misses those before them.
 const CHANGES: usize = 256;
-
-/// Settings of the process runtime, and what it needs to know of the machine.
-#[derive(Debug, Clone)]
-pub struct ProcessOptions {
-    /// Directory of the engines' records and logs; made if it does not exist.
-    pub dir: PathBuf,
-    /// Id of the gateway's data directory: only a gateway that has it sees these engines.
-    pub home: String,
-    /// A program that becomes a supervisor ([`supervise`]) when its first argument is [`VERB`].
-    pub supervisor: PathBuf,
-    pub programs: Programs,
-    /// Whether this machine has GPUs, so that an engine that is given none must not see them.
-    pub has_gpus: bool,
-    /// The gateway's own environment, of which engines get a small part.
-    pub environment: Vec<(String, String)>,
-}
-
-/// Runs engines as processes.
-#[derive(Debug)]
-pub struct Process {
-    owner: Owner,
-    gate: Arc<dyn Gate>,
-    options: ProcessOptions,
-    clock: Clock,
-    /// When processes without a record were last looked for.
-    swept: Arc<Mutex<Option<Instant>>>,
-    changes: broadcast::Sender<Change>,
-}
 
 /// # Errors
 /// The directory can't be made or cleared up. Blocking.
@@ -98,154 +71,22 @@ pub fn process(mut options: ProcessOptions, owner: Owner) -> RuntimeResult<Proce
     })
 }
 
-/// Makes an error that names only the kind of an I/O error, because paths of this machine are not shown.
-fn failed(action: &'static str, error: &io::Error) -> RuntimeError {
-    RuntimeError::Process { action, detail: error.kind().to_string() }
-}
-
-/// Does work on files and `/proc`, off the async threads.
-async fn blocking<T: Send + 'static>(
-    action: &'static str,
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> RuntimeResult<T> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result.map_err(|error| failed(action, &error)),
-        Err(_) => Err(RuntimeError::Process { action, detail: "it was interrupted".to_owned() }),
-    }
-}
-
-/// The engine behind a name.
-enum Seen {
-    Ours(Box<Look>),
-    Foreign,
-}
-
-/// One of our engines, looked at.
-struct Look {
-    dir: Dir,
-    record: Record,
-    state: Option<State>,
-    held: bool,
-}
-
-impl Look {
-    fn found(self) -> Found {
-        Dir::found(self.record, self.state.as_ref(), self.held)
-    }
-}
-
-/// Looks at a directory. If `may` is true, an engine whose supervisor was killed is ended first. Blocking.
-fn look(dir: Dir, owner: &str, may: bool) -> io::Result<Option<Seen>> {
-    let record = match dir.record()? {
-        Some(record) if record.owner == owner => record,
-        Some(_) => return Ok(Some(Seen::Foreign)),
-        None if dir.0.symlink_metadata().is_ok() => return Ok(Some(Seen::Foreign)),
-        None => return Ok(None),
-    };
-    let held = dir.is_held()?;
-    // Read after the lock: a supervisor notes the end before it releases the lock.
-    let mut state = dir.state()?;
-    if may
-        && !held
-        && let Some(state) = &mut state
-        && state.exit.is_none()
-    {
-        bury(&dir, &record, state);
-    }
-    Ok(Some(Seen::Ours(Box::new(Look { dir, record, state, held }))))
-}
-
-/// Ends what is left of an engine whose supervisor died without noting an end. The engine died with it; its children
-/// are ended here. Blocking.
-fn bury(dir: &Dir, record: &Record, state: &mut State) {
-    system::sweep(&record.owner, &record.id, state.session(), KILL);
-    state.exit = Some(Exit { code: KILLED, out_of_memory: false, at: Clock::default().now() });
-    // If the disk is full, the next look finds the same again.
-    if let Err(error) = dir.write_state(state) {
-        tracing::warn!(name = record.name, %error, "could not note down how an engine ended");
-    }
-}
-
-/// Whether it is time to look for processes without a record. If so, the next time is one period later.
-fn is_due(swept: &Mutex<Option<Instant>>) -> bool {
-    let mut last = swept.lock();
-    let due = last.is_none_or(|it| it.elapsed() >= SWEEP_EVERY);
-    if due {
-        *last = Some(Instant::now());
-    }
-    due
-}
-
 impl Process {
+    pub const TRAITS: Traits = Traits {
+        name: PROCESS,
+        instance: "process",
+        runs_images: false,
+        pulls_images: false,
+        loads_archives: false,
+        exports_images: false,
+        shares_host_gpus: true,
+        host_paths: true,
+    };
+
     /// Changes engines only while `gate` is open.
     #[must_use]
     pub fn behind(self, gate: Arc<dyn Gate>) -> Self {
         Self { gate, ..self }
-    }
-
-    async fn look(&self, name: &str) -> RuntimeResult<Option<Seen>> {
-        // Here the name becomes part of a path.
-        if name.is_empty() || name.contains('/') || name.starts_with('.') {
-            return Ok(None);
-        }
-        let (dir, owner) = (Dir::of(&self.options.dir, name), self.owner.instance.clone());
-        let gate = Arc::clone(&self.gate);
-        blocking("look at the engine", move || look(dir, &owner, gate.is_open())).await
-    }
-
-    async fn looks(&self) -> RuntimeResult<Vec<Look>> {
-        let (run, owner) = (self.options.dir.clone(), self.owner.instance.clone());
-        let (swept, gate) = (Arc::clone(&self.swept), Arc::clone(&self.gate));
-        blocking("list the engines", move || {
-            // Processes are listed first: a record is made before its process, so a process without one has lost it.
-            let marked = if gate.is_open() && is_due(&swept) { system::marked(&owner) } else { Vec::new() };
-            let (mut looks, mut all_read) = (Vec::new(), true);
-            for dir in record::all(&run)? {
-                let odd = dir.is_odd();
-                match look(dir, &owner, gate.is_open()) {
-                    Ok(Some(Seen::Ours(it))) => looks.push(*it),
-                    Ok(Some(Seen::Foreign) | None) => {}
-                    // The directory's name is not an engine's, so the error concerns no known engine. But no engine may
-                    // be reported as gone now.
-                    Err(error) if odd => {
-                        all_read = false;
-                        tracing::warn!(%error, "something in the directory for engines can't be read");
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
-            for id in marked.into_iter().map(|it| it.id) {
-                if all_read && !looks.iter().any(|it| it.record.id == id) {
-                    system::sweep(&owner, &id, None, KILL);
-                }
-            }
-            looks.sort_by_key(|it| (it.record.model_id, it.record.generation));
-            Ok(looks)
-        })
-        .await
-    }
-
-    async fn by_id(&self, id: &InstanceId) -> RuntimeResult<Option<Look>> {
-        let (run, owner, id) = (self.options.dir.clone(), self.owner.instance.clone(), id.0.clone());
-        let gate = Arc::clone(&self.gate);
-        blocking("look for the engine", move || {
-            let mut unread = None;
-            for dir in record::all(&run)? {
-                match dir.record() {
-                    Ok(Some(it)) if it.id == id => {
-                        if let Some(Seen::Ours(it)) = look(dir, &owner, gate.is_open())? {
-                            return Ok(Some(*it));
-                        }
-                    }
-                    Ok(_) => {}
-                    Err(error) if dir.is_odd() => tracing::debug!(%error, "no engine"),
-                    // It may be the engine that is looked for, if no other one is.
-                    Err(error) => unread = Some(error),
-                }
-            }
-            unread.map_or(Ok(None), Err)
-        })
-        .await
     }
 
     /// Asks the engine to end, waits for `grace`, then kills it.
@@ -302,12 +143,16 @@ async fn signalled(dir: &Dir, pid: i32, signal: Signal) -> bool {
 }
 
 impl Runtime for Process {
+    fn traits(&self) -> Traits {
+        Self::TRAITS
+    }
+
     fn info(&self) -> BoxFuture<'_, RuntimeResult<RuntimeInfo>> {
         async {
             let dir = self.options.dir.clone();
             blocking("use the directory for engines", move || record::all(&dir).map(drop)).await?;
             let version = env!("CARGO_PKG_VERSION").to_owned();
-            Ok(RuntimeInfo { name: "process", version, api_version: None })
+            Ok(RuntimeInfo { name: Self::TRAITS.name, version, api_version: None })
         }
         .boxed()
     }
@@ -338,6 +183,10 @@ impl Runtime for Process {
 
     fn launch<'a>(&'a self, spec: &'a ContainerSpec<'a>) -> BoxFuture<'a, RuntimeResult<InstanceId>> {
         self.launch_engine(spec).boxed()
+    }
+
+    fn refused_variable<'a>(&self, launch: &'a Launch) -> Option<&'a str> {
+        environment::refused_variable(launch)
     }
 
     fn stop<'a>(&'a self, id: &'a InstanceId, grace: Duration) -> BoxFuture<'a, RuntimeResult<()>> {

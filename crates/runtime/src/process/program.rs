@@ -7,7 +7,12 @@ use std::{
     process::Stdio,
 };
 
-use gantry_domain::{Timestamp, hex::hex, image, model::EngineKind};
+use gantry_domain::{
+    Timestamp,
+    hex::hex,
+    image,
+    model::{EngineKind, PerEngine},
+};
 use rustix::process::{Pid, Signal, kill_process_group};
 use sha2::{Digest, Sha256};
 use tokio::{
@@ -37,22 +42,22 @@ pub struct Program {
 /// The programs of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Programs {
-    /// For models that don't ask for a simulator; one for each engine.
-    pub engines: [Program; 2],
-    /// For models whose `engine_image` is a simulator's; one for each engine.
-    pub simulators: [Program; 2],
+    /// For models that don't ask for a simulator.
+    pub engines: PerEngine<Program>,
+    /// For models whose `engine_image` is a simulator's.
+    pub simulators: PerEngine<Program>,
 }
 
 impl Programs {
     /// Returns the program for a model of `engine` whose `engine_image` is `wished`. Images mean nothing here except
     /// those of the simulator, in whatever version: a model that is meant to be simulated must not get a real engine.
     pub fn of(&self, engine: EngineKind, wished: Option<&str>) -> &Program {
-        let pair = if wished.is_some_and(image::is_simulator) { &self.simulators } else { &self.engines };
-        if pair[0].engine == engine { &pair[0] } else { &pair[1] }
+        let simulated = wished.is_some_and(image::is_simulator);
+        if simulated { &self.simulators[engine] } else { &self.engines[engine] }
     }
 
     pub(super) fn named(&self, reference: &str) -> Option<&Program> {
-        self.engines.iter().chain(&self.simulators).find(|it| it.reference == reference)
+        self.engines.values().chain(self.simulators.values()).find(|it| it.reference == reference)
     }
 }
 

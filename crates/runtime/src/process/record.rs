@@ -22,9 +22,10 @@ use std::{
 
 use gantry_domain::{
     ModelId, Timestamp,
+    engine::EngineAddress,
     model::{
         EngineKind,
-        lifecycle::{Instance, InstanceId, InstanceStatus},
+        lifecycle::{Instance, InstanceId, InstanceNumber, InstanceStatus},
     },
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -40,6 +41,9 @@ const EXIT: &str = "exit";
 const NEW: &str = ".new";
 const GONE: &str = ".gone";
 
+/// Exit code of a process that SIGKILL ended, as shells and container engines write it.
+pub(super) const KILLED: i64 = 137;
+
 /// `instance.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
@@ -49,6 +53,9 @@ pub(super) struct Record {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) model_id: i64,
+    /// Which of the model's instances it is. Records of older versions of the gateway do not have it.
+    #[serde(default)]
+    pub(super) number: InstanceNumber,
     pub(super) generation: i64,
     pub(super) spec_hash: String,
     pub(super) key_fingerprint: String,
@@ -107,6 +114,7 @@ impl Record {
             id,
             name: spec.name.to_owned(),
             model_id: spec.model_id.0,
+            number: spec.number,
             generation: spec.generation,
             spec_hash: spec.launch.spec_hash(),
             key_fingerprint: spec.key_fingerprint.to_owned(),
@@ -127,8 +135,7 @@ impl Dir {
     /// Whether its name is none that an engine of ours could have: then another program or person put it here.
     pub(super) fn is_odd(&self) -> bool {
         let name = self.0.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        let id = name.rsplit_once('-').and_then(|(_, id)| id.parse().ok()).map(ModelId);
-        id.is_none_or(|id| EngineKind::ALL.iter().all(|it| it.container_name(id) != name))
+        !EngineKind::is_instance_name(name)
     }
 
     /// Makes the directory with all its files or not at all. Returns [`ErrorKind::AlreadyExists`] if something has the
@@ -240,17 +247,20 @@ impl Dir {
     /// Returns what the reconciler sees of the engine.
     pub(super) fn found(record: Record, state: Option<&State>, held: bool) -> Found {
         let status = match (held, state) {
-            (true, state) => InstanceStatus::Running { port: state.map(|it| it.port) },
+            (true, state) => {
+                InstanceStatus::Running { address: state.map(|it| EngineAddress::loopback(it.port)) }
+            }
             (false, None) => InstanceStatus::Created,
             (false, Some(state)) => {
                 // If no end was noted, the engine was killed with its supervisor.
                 let (code, out_of_memory) =
-                    state.exit.map_or((super::KILLED, false), |it| (it.code, it.out_of_memory));
+                    state.exit.map_or((KILLED, false), |it| (it.code, it.out_of_memory));
                 InstanceStatus::Exited { code, out_of_memory }
             }
         };
         Found {
             model_id: ModelId(record.model_id),
+            number: record.number,
             name: record.name,
             instance: Instance { id: InstanceId(record.id), generation: record.generation, status },
             spec_hash: record.spec_hash,

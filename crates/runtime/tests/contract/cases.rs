@@ -1,11 +1,16 @@
 //! Checks the promises of [`Runtime`], one function each.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures_util::StreamExt;
 use gantry_domain::{
     Clock, LogWindow,
+    engine::Place,
     model::lifecycle::{InstanceId, InstanceStatus},
+    runtime,
 };
 use gantry_runtime::{Found, ImageProbe, RuntimeError};
 
@@ -20,17 +25,38 @@ pub(crate) async fn a_launched_container_is_found_and_listed_as_launched(m: &Mac
     m.start_generation(&b, 7, Behaviour::Serves).await.unwrap();
     let found = m.found(&a).await;
     assert_eq!((&found.instance.id, found.instance.generation), (&id, 41));
-    assert_eq!((found.model_id, &found.name), (a.model, &a.name));
+    assert_eq!((found.model_id, found.number, &found.name), (a.model, a.number, &a.name));
     assert_eq!(found.spec_hash, m.launch_of(&a, Behaviour::Serves).spec_hash());
     assert_eq!(found.key_fingerprint, "0011223344556677");
     assert!(found.started_at.is_some());
-    let InstanceStatus::Running { port: Some(port) } = found.instance.status else { panic!("{found:?}") };
-    assert_ne!(port, 0);
+    let InstanceStatus::Running { address: Some(address) } = &found.instance.status else {
+        panic!("{found:?}")
+    };
+    assert!(address.is_loopback() && address.port != 0, "{address}");
     let listed = m.runtime.list().await.unwrap();
     let names: Vec<&str> = listed.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, [a.name.as_str(), b.name.as_str()]);
     // A list says the same as a look at each, except perhaps for the time when it was started.
     assert_eq!(Found { started_at: found.started_at, ..listed[0].clone() }, found);
+}
+
+pub(crate) async fn instances_of_one_model_are_told_apart(m: &Machine) {
+    let a = m.name();
+    let b = a.beside(1);
+    let second = m.start(&b, Behaviour::Serves).await.unwrap();
+    let first = m.start(&a, Behaviour::Serves).await.unwrap();
+    for (named, id) in [(&a, &first), (&b, &second)] {
+        let found = m.found(named).await;
+        assert_eq!((found.model_id, found.number, &found.instance.id), (a.model, named.number, id));
+    }
+    let listed = m.runtime.list().await.unwrap();
+    let names: Vec<_> = listed.iter().map(|it| (it.name.as_str(), it.number.0)).collect();
+    assert_eq!(names, [(a.name.as_str(), 0), (b.name.as_str(), 1)]);
+    // A new start of the one leaves the other alone, and so does its end.
+    let again = m.start_generation(&a, 2, Behaviour::Serves).await.unwrap();
+    m.runtime.remove(&again).await.unwrap();
+    let left = m.runtime.list().await.unwrap();
+    assert_eq!(left.iter().map(|it| &it.instance.id).collect::<Vec<_>>(), [&second]);
 }
 
 pub(crate) async fn a_leftover_is_replaced(m: &Machine) {
@@ -215,8 +241,11 @@ pub(crate) async fn events_hint_at_the_model(m: &Machine) {
 }
 
 pub(crate) async fn the_runtime_introduces_itself(m: &Machine) {
-    let info = m.runtime.info().await.unwrap();
-    assert!(!info.name.is_empty() && !info.version.is_empty(), "{info:?}");
+    let (info, traits) = (m.runtime.info().await.unwrap(), m.runtime.traits());
+    assert!(!info.version.is_empty(), "{info:?}");
+    assert_eq!(info.name, traits.name);
+    assert_eq!(runtime::NAMES.contains(&traits.name), !m.is_fake());
+    assert!(!traits.instance.is_empty());
 }
 
 pub(crate) async fn an_image_is_asked_and_nothing_is_left(m: &Machine) {
@@ -242,4 +271,61 @@ pub(crate) async fn an_image_is_asked_and_nothing_is_left(m: &Machine) {
     let missing = ImageProbe { image: "gantry-test/no-such-image:1", entrypoint: None, args: &["--version"] };
     let error = m.runtime.probe(&missing, GRACE).await.unwrap_err();
     assert_eq!(error, RuntimeError::ImageMissing { image: "gantry-test/no-such-image:1".to_owned() });
+}
+
+pub(crate) async fn what_it_says_of_images_is_so(m: &Machine) {
+    let traits = m.runtime.traits();
+    // No registry answers at this address, so a real runtime that pulls fails at it.
+    let absent = "localhost:1/gantry-test/absent:1";
+    let pulled = m.runtime.pull(absent, GRACE, Box::new(|_, _| ())).await;
+    let there = m.runtime.image(absent).await.unwrap().is_some();
+    match (traits.pulls_images, pulled) {
+        (true, Ok(())) => assert!(there),
+        (true, Err(RuntimeError::Refused { .. })) => assert!(!there),
+        (false, Err(RuntimeError::ProgramMissing { program })) => assert_eq!(program, absent),
+        (_, other) => panic!("{traits:?}: {other:?}"),
+    }
+    let archive = m.models.path().join("image.tar");
+    if let Some(reference) = m.export(&archive).await {
+        assert!(traits.runs_images && traits.exports_images && traits.loads_archives, "{traits:?}");
+        let loaded = m.runtime.load(&archive, Arc::default()).await;
+        assert_eq!(loaded, Ok(vec![reference]), "what was written can be loaded");
+    } else {
+        assert!(!traits.runs_images && !traits.exports_images && !traits.loads_archives, "{traits:?}");
+        std::fs::write(&archive, "").unwrap();
+        let refused = m.runtime.load(&archive, Arc::default()).await;
+        assert!(matches!(refused, Err(RuntimeError::Refused { .. })), "{refused:?}");
+    }
+}
+
+/// The fake runtime has no engines that could look.
+pub(crate) async fn engines_see_the_paths_that_it_says(m: &Machine) {
+    if m.is_fake() {
+        return;
+    }
+    let dir = m.models.path();
+    std::fs::write(dir.join("here"), "").unwrap();
+    let place = if m.runtime.traits().host_paths {
+        Place::process(dir, m.hub.path())
+    } else {
+        assert_ne!(Place::container().model("here"), dir.join("here").to_string_lossy());
+        Place::container()
+    };
+    let a = m.name();
+    let mut launch = m.launch_of(&a, Behaviour::Shell(""));
+    launch.args = vec!["-c".to_owned(), format!("cat {} && exit 7", place.model("here"))];
+    m.runtime.launch(&m.spec(&a, 1, &launch)).await.unwrap();
+    assert_eq!(m.ended(&a).await, (7, false));
+}
+
+pub(crate) async fn a_variable_is_refused_before_the_start_or_not_at_all(m: &Machine) {
+    for name in ["LD_AUDIT", "LC_ALL"] {
+        let a = m.name();
+        let mut launch = m.launch_of(&a, Behaviour::Exits(0));
+        launch.env.push((name.to_owned(), String::new().into()));
+        let refused = m.runtime.refused_variable(&launch);
+        let started = m.runtime.launch(&m.spec(&a, 1, &launch)).await;
+        assert_eq!(refused.is_none(), started.is_ok(), "{refused:?} {started:?}");
+        assert!(refused.is_none_or(|it| it == "LD_AUDIT"), "{refused:?}");
+    }
 }

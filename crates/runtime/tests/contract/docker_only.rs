@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use futures_util::StreamExt;
-use gantry_domain::{LogWindow, model::lifecycle::InstanceStatus};
+use gantry_domain::{LogWindow, engine::EngineAddress, model::lifecycle::InstanceStatus};
 use gantry_runtime::RuntimeError;
 
 use crate::machine::{Behaviour, Machine, nowhere, poll};
@@ -17,7 +17,11 @@ async fn the_port_is_published_on_loopback_only_and_the_container_is_confined() 
     let ports = &seen["NetworkSettings"]["Ports"]["8000/tcp"];
     assert_eq!(ports.as_array().unwrap().len(), 1, "{ports}");
     assert_eq!(ports[0]["HostIp"], "127.0.0.1");
-    let InstanceStatus::Running { port: Some(port) } = m.found(&a).await.instance.status else { panic!() };
+    let InstanceStatus::Running { address: Some(EngineAddress { port, .. }) } =
+        m.found(&a).await.instance.status
+    else {
+        panic!()
+    };
     assert_eq!(ports[0]["HostPort"], port.to_string());
     let host = &seen["HostConfig"];
     assert_eq!(host["Init"], true);
@@ -158,7 +162,11 @@ async fn a_restart_by_hand_is_seen_with_its_new_port() {
     m.kill(&a).await;
     m.ended(&a).await;
     m.engine().client.start_container(&a.name, None).await.unwrap();
-    let InstanceStatus::Running { port: Some(port) } = m.found(&a).await.instance.status else { panic!() };
+    let InstanceStatus::Running { address: Some(EngineAddress { port, .. }) } =
+        m.found(&a).await.instance.status
+    else {
+        panic!()
+    };
     let seen = serde_json::to_value(m.engine().inspect(&a.name).await.unwrap()).unwrap();
     assert_eq!(seen["NetworkSettings"]["Ports"]["8000/tcp"][0]["HostPort"], port.to_string());
 }
@@ -220,4 +228,34 @@ async fn an_image_that_is_asked_sees_neither_network_nor_devices_nor_models() {
 async fn logs_begin_at_a_moment() {
     let Some(m) = Machine::docker().await else { return };
     crate::cases::logs_begin_at_a_moment(&m).await;
+}
+
+#[tokio::test]
+async fn a_container_of_an_older_version_is_the_first_instance_of_its_model() {
+    let Some(m) = Machine::docker().await else { return };
+    let a = m.name();
+    let (instance, model) = (m.owner.instance.as_str(), a.model.to_string());
+    // All the labels that versions before instance numbers wrote.
+    let labels = [
+        ("gantry.instance", instance),
+        ("gantry.model_id", &model),
+        ("gantry.generation", "3"),
+        ("gantry.spec_hash", "aa"),
+        ("gantry.key_fingerprint", "bb"),
+    ];
+    m.engine().run(&a.name, &labels).await;
+    let found = m.found(&a).await;
+    assert_eq!((found.model_id, found.number, found.instance.generation), (a.model, a.number, 3));
+    assert!(matches!(found.instance.status, InstanceStatus::Running { .. }), "{found:?}");
+    let listed = m.runtime.list().await.unwrap();
+    assert_eq!(
+        listed.iter().map(|it| (it.number, &it.instance.id)).collect::<Vec<_>>(),
+        [(a.number, &found.instance.id)]
+    );
+    m.runtime.stop(&found.instance.id, Duration::ZERO).await.unwrap();
+    m.ended(&a).await;
+    // The next start takes its place.
+    let new = m.start_generation(&a, 4, Behaviour::Serves).await.unwrap();
+    assert_eq!(m.runtime.list().await.unwrap().len(), 1);
+    assert_eq!(m.found(&a).await.instance.id, new);
 }

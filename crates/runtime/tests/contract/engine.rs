@@ -8,7 +8,7 @@ use bollard::{
     query_parameters::{
         CreateContainerOptionsBuilder, CreateImageOptionsBuilder, KillContainerOptionsBuilder,
         ListContainersOptionsBuilder, PruneNetworksOptionsBuilder, RemoveContainerOptionsBuilder,
-        RemoveImageOptionsBuilder,
+        RemoveImageOptionsBuilder, StartContainerOptions,
     },
 };
 use futures_util::TryStreamExt;
@@ -60,6 +60,11 @@ impl Engine {
         self.simulator.clone()
     }
 
+    /// Returns the archive of an image.
+    pub(crate) async fn export(&self, image: &str) -> Vec<u8> {
+        self.client.export_image(image).try_collect::<Vec<_>>().await.unwrap().concat()
+    }
+
     /// Makes a container that belongs to no gateway. It is found and removed with the image at the end.
     pub(crate) async fn occupy(&self, name: &str) {
         let options = CreateContainerOptionsBuilder::default().name(name).build();
@@ -69,6 +74,21 @@ impl Engine {
             ..ContainerCreateBody::default()
         };
         self.client.create_container(Some(options), body).await.unwrap();
+    }
+
+    /// Runs a container with these labels for as long as nobody stops it.
+    pub(crate) async fn run(&self, name: &str, labels: &[(&str, &str)]) {
+        let options = CreateContainerOptionsBuilder::default().name(name).build();
+        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let words = ["/bin/sh", "-c", "while :; do sleep 0.05; done"].map(str::to_owned);
+        let body = ContainerCreateBody {
+            image: Some(self.image.clone()),
+            cmd: Some(words.into()),
+            labels: Some(labels.collect()),
+            ..ContainerCreateBody::default()
+        };
+        self.client.create_container(Some(options), body).await.unwrap();
+        self.client.start_container(name, None::<StartContainerOptions>).await.unwrap();
     }
 
     /// Returns the ids of the containers with this label, running or not.

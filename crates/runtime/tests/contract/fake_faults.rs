@@ -1,7 +1,11 @@
 //! Checks what the fake runtime does at a test's request: simulations rely on it.
 
 use futures_util::StreamExt;
-use gantry_domain::{Clock, ModelId, Timestamp, engine::Launch, model::lifecycle::InstanceStatus};
+use gantry_domain::{
+    Clock, ModelId, Timestamp,
+    engine::{EngineAddress, Launch},
+    model::{InstanceNumber, lifecycle::InstanceStatus},
+};
 use gantry_runtime::{Action, ContainerSpec, Fake, Runtime, RuntimeError, RuntimeResult, Script};
 
 use crate::machine::{new_owner, nowhere};
@@ -32,6 +36,7 @@ async fn launch(fake: &Fake) -> RuntimeResult<()> {
     let spec = ContainerSpec {
         name: NAME,
         model_id: ModelId(7),
+        number: InstanceNumber::FIRST,
         generation: 1,
         launch: &launch,
         models_dir: &dir,
@@ -61,7 +66,10 @@ async fn a_lost_answer_leaves_the_work_done() {
     let fake = machine();
     fake.lose_next(Action::Launch, TIMEOUT);
     assert_eq!(launch(&fake).await, Err(TIMEOUT));
-    assert_eq!(status(&fake).await, Some(InstanceStatus::Running { port: Some(32768) }));
+    assert_eq!(
+        status(&fake).await,
+        Some(InstanceStatus::Running { address: Some(EngineAddress::loopback(32768)) })
+    );
 }
 
 #[tokio::test]
@@ -81,12 +89,15 @@ async fn what_happens_by_hand_is_seen() {
     let fake = machine();
     fake.script(NAME, Script { out_of_memory: true, ..Script::default() });
     launch(&fake).await.unwrap();
-    fake.set_port(NAME, None);
-    assert_eq!(status(&fake).await, Some(InstanceStatus::Running { port: None }));
+    fake.set_address(NAME, None);
+    assert_eq!(status(&fake).await, Some(InstanceStatus::Running { address: None }));
     fake.kill(NAME, 137);
     assert_eq!(status(&fake).await, Some(InstanceStatus::Exited { code: 137, out_of_memory: true }));
     fake.restart(NAME);
-    assert_eq!(status(&fake).await, Some(InstanceStatus::Running { port: Some(32769) }));
+    assert_eq!(
+        status(&fake).await,
+        Some(InstanceStatus::Running { address: Some(EngineAddress::loopback(32769)) })
+    );
     fake.vanish(NAME);
     assert_eq!(status(&fake).await, None);
     assert!(fake.containers().is_empty());

@@ -1,7 +1,7 @@
 //! A machine under test: the fake one, this one with processes, or a real Docker engine, behind the same few handles.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicI64, atomic::Ordering},
     time::Duration,
 };
@@ -9,7 +9,10 @@ use std::{
 use gantry_domain::{
     Clock, ModelId,
     engine::Launch,
-    model::lifecycle::{InstanceId, InstanceStatus},
+    model::{
+        InstanceNumber,
+        lifecycle::{InstanceId, InstanceStatus},
+    },
 };
 use gantry_runtime::{ContainerSpec, Fake, Found, Owner, Runtime, RuntimeResult, Script, docker};
 use secrecy::SecretString;
@@ -127,7 +130,8 @@ impl Machine {
     /// Returns a container name that nothing else uses, with its model.
     pub(crate) fn name(&self) -> Named {
         let model = ModelId(self.names.fetch_add(1, Ordering::Relaxed));
-        Named { name: format!("gantry-test-{}-{model}", self.owner.instance), model }
+        let name = format!("gantry-test-{}-{model}", self.owner.instance);
+        Named { name, model, number: InstanceNumber::FIRST }
     }
 
     pub(crate) fn seen_by(&self, owner: Owner) -> Arc<dyn Runtime> {
@@ -165,6 +169,7 @@ impl Machine {
         ContainerSpec {
             name: &named.name,
             model_id: named.model,
+            number: named.number,
             generation,
             launch,
             models_dir: self.models.path(),
@@ -234,6 +239,22 @@ impl Machine {
         }
     }
 
+    pub(crate) fn is_fake(&self) -> bool {
+        matches!(self.kind, Kind::Fake(_))
+    }
+
+    /// Writes the machine's image to an archive. Returns its reference; `None` if there are no images.
+    pub(crate) async fn export(&self, archive: &Path) -> Option<String> {
+        let bytes = match &self.kind {
+            // An archive of the imaginary machine holds one reference as text.
+            Kind::Fake(_) => self.image.clone().into_bytes(),
+            Kind::Process(_) => return None,
+            Kind::Docker(engine) => engine.export(&self.image).await,
+        };
+        std::fs::write(archive, bytes).unwrap();
+        Some(self.image.clone())
+    }
+
     /// Puts an image on the machine that calls itself a simulator of version 1.2.3.
     pub(crate) async fn add_simulator(&self) -> String {
         match &self.kind {
@@ -257,6 +278,15 @@ impl Machine {
 pub(crate) struct Named {
     pub(crate) name: String,
     pub(crate) model: ModelId,
+    pub(crate) number: InstanceNumber,
+}
+
+impl Named {
+    /// Returns another instance of the same model.
+    pub(crate) fn beside(&self, number: u32) -> Self {
+        let name = format!("{}-{number}", self.name);
+        Self { name, model: self.model, number: InstanceNumber(number) }
+    }
 }
 
 pub(crate) fn new_owner() -> Owner {

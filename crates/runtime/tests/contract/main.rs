@@ -56,6 +56,7 @@ macro_rules! suite {
 
 suite![
     a_launched_container_is_found_and_listed_as_launched,
+    instances_of_one_model_are_told_apart,
     a_leftover_is_replaced,
     a_running_leftover_is_replaced,
     a_foreign_name_is_refused_and_left_alone,
@@ -74,4 +75,7 @@ suite![
     an_image_is_asked_and_nothing_is_left,
     events_hint_at_the_model,
     the_runtime_introduces_itself,
+    what_it_says_of_images_is_so,
+    engines_see_the_paths_that_it_says,
+    a_variable_is_refused_before_the_start_or_not_at_all,
 ];

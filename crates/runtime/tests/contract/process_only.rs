@@ -4,7 +4,7 @@
 use std::{fs, net::TcpListener, process::Command, time::Duration};
 
 use futures_util::StreamExt;
-use gantry_domain::{LogWindow, model::lifecycle::InstanceStatus};
+use gantry_domain::{LogWindow, engine::EngineAddress, model::lifecycle::InstanceStatus};
 use gantry_runtime::{ImageProbe, Runtime, RuntimeError};
 
 use crate::{
@@ -221,7 +221,7 @@ async fn a_start_that_was_only_noted_down_is_started_over() {
     m.start_generation(&a, 2, Behaviour::Serves).await.unwrap();
     let found = m.found(&a).await;
     assert_eq!(found.instance.generation, 2);
-    assert!(matches!(found.instance.status, InstanceStatus::Running { port: Some(_) }), "{found:?}");
+    assert!(matches!(found.instance.status, InstanceStatus::Running { address: Some(_) }), "{found:?}");
 }
 
 #[tokio::test]
@@ -293,7 +293,9 @@ async fn a_port_that_is_taken_meanwhile_is_replaced() {
         let mut held = Vec::new();
         let ended = poll(async || match m.found(&a).await.instance.status {
             InstanceStatus::Exited { code, .. } => Some(code),
-            InstanceStatus::Running { port: Some(port) } if !dir.join(format!("taken-{port}")).exists() => {
+            InstanceStatus::Running { address: Some(EngineAddress { port, .. }) }
+                if !dir.join(format!("taken-{port}")).exists() =>
+            {
                 held.push(TcpListener::bind(("127.0.0.1", port)).ok());
                 fs::write(dir.join(format!("taken-{port}")), "").unwrap();
                 None
@@ -394,4 +396,21 @@ async fn archives_of_images_are_refused() {
 #[tokio::test]
 async fn logs_begin_at_a_moment() {
     crate::cases::logs_begin_at_a_moment(&Machine::process()).await;
+}
+
+#[tokio::test]
+async fn an_engine_of_an_older_version_is_the_first_instance_of_its_model() {
+    let m = Machine::process();
+    let a = m.name();
+    let id = m.start_generation(&a, 3, Behaviour::Serves).await.unwrap();
+    let file = m.processes().run_dir().join(&a.name).join("instance.json");
+    let mut record: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert_eq!(record.as_object_mut().unwrap().remove("number"), Some(0.into()));
+    fs::write(&file, record.to_string()).unwrap();
+    let found = m.found(&a).await;
+    assert_eq!((found.model_id, found.number, &found.instance.id), (a.model, a.number, &id));
+    m.runtime.stop(&id, GRACE).await.unwrap();
+    assert_eq!(m.ended(&a).await, (0, false));
+    m.runtime.remove(&id).await.unwrap();
+    assert_eq!(m.runtime.list().await, Ok(vec![]));
 }

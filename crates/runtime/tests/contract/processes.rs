@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use gantry_domain::model::EngineKind;
+use gantry_domain::model::{EngineKind, PerEngine};
 use gantry_runtime::{Owner, Process, ProcessOptions, Program, Programs, process};
 use serde_json::Value;
 
@@ -45,14 +45,14 @@ impl Processes {
             home: "test".to_owned(),
             supervisor: supervisor(),
             programs: Programs {
-                engines: [
-                    program("shell:1", "/bin/sh", EngineKind::Vllm, false),
-                    program("absent:1", "/no/such/program", EngineKind::Llamacpp, false),
-                ],
-                simulators: [
-                    program(Self::SIMULATOR, simulator, EngineKind::Vllm, true),
-                    program("simulator:2", simulator, EngineKind::Llamacpp, true),
-                ],
+                engines: PerEngine {
+                    vllm: program("shell:1", "/bin/sh", EngineKind::Vllm, false),
+                    llamacpp: program("absent:1", "/no/such/program", EngineKind::Llamacpp, false),
+                },
+                simulators: PerEngine {
+                    vllm: program(Self::SIMULATOR, simulator, EngineKind::Vllm, true),
+                    llamacpp: program("simulator:2", simulator, EngineKind::Llamacpp, true),
+                },
             },
             has_gpus: false,
             environment: [("PATH", "/usr/bin:/bin"), ("SESSION_SECRET", "s3cret-of-the-gateway")]

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gantry_domain::{ModelId, engine::Launch};
+use gantry_domain::{ModelId, engine::Launch, model::InstanceNumber};
 use gantry_runtime::{ContainerSpec, Docker, Runtime, RuntimeError, docker};
 use secrecy::SecretString;
 
@@ -131,6 +131,7 @@ async fn launch(runtime: &Docker) -> Result<(), RuntimeError> {
     let spec = ContainerSpec {
         name: "primary-model-7",
         model_id: ModelId(7),
+        number: InstanceNumber::FIRST,
         generation: 1,
         launch: &launch,
         models_dir: Path::new("/big/models"),

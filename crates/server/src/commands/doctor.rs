@@ -13,6 +13,10 @@ use gantry_cli::{
     Exit,
     doctor::{self, Check},
 };
+use gantry_domain::{
+    model::{EngineKind, PerEngine},
+    runtime::PROCESS,
+};
 use gantry_runtime::{Owner, Runtime, RuntimeError};
 use gantry_settings::{ContainerRuntime, Entry, Settings, SettingsError};
 use gantry_store::{Inspection, inspect};
@@ -20,7 +24,7 @@ use gantry_store::{Inspection, inspect};
 use self::subject::Subject;
 use crate::{
     door::{self, Told},
-    engine_runtime::{self, Candidate, search_path, wanted},
+    engine_runtime::{COMMANDS, Candidate, search_path, wanted},
 };
 
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -197,7 +201,7 @@ async fn schema(settings: &Settings) -> Check {
 async fn redis(settings: &Settings) -> Option<Check> {
     const NAME: &str = "redis";
     let url = settings.redis_url.as_ref()?;
-    Some(match gantry_control::share::look(url.expose()).await {
+    Some(match gantry_control::shared_limits::check(url.expose()).await {
         Ok(()) => Check::ok(NAME, "it answers"),
         Err((why, true)) => Check::fail(
             NAME,
@@ -220,7 +224,7 @@ async fn engines(subject: &Subject) -> Vec<Check> {
     let (programs, any) = programs(settings, running.as_deref());
     // A running gateway chose its runtime at start, perhaps for reasons that no longer hold.
     let chosen = running.as_ref().map(|it| it.runtime.as_str());
-    if settings.container_runtime == ContainerRuntime::Process || chosen == Some(engine_runtime::PROCESS) {
+    if settings.container_runtime == ContainerRuntime::Process || chosen == Some(PROCESS) {
         return if subject.shares_files { programs } else { Vec::new() };
     }
     // This owner is no gateway, so that no container counts as its own: doctor only reads.
@@ -320,11 +324,10 @@ async fn cached(docker: &impl Runtime, name: &'static str, image: &str, settings
 fn programs(settings: &Settings, running: Option<&Told>) -> (Vec<Check>, bool) {
     let path = running.map_or_else(search_path, |it| it.path.clone());
     let found = wanted(settings, &path);
-    let any = found.iter().any(|it| it.file.is_some());
-    let names =
-        [("primary_program", "PRIMARY_ENGINE_COMMAND"), ("secondary_program", "SECONDARY_ENGINE_COMMAND")];
-    let check = |(Candidate { program, named, file }, (name, setting)): (Candidate, _)| {
-        let engine = program.engine.as_str();
+    let any = found.values().any(|it| it.file.is_some());
+    let names = PerEngine { vllm: "primary_program", llamacpp: "secondary_program" };
+    let check = |engine: EngineKind, Candidate { program, named, file }: Candidate| {
+        let (name, setting) = (names[engine], COMMANDS[engine]);
         match file {
             Some(_) if program.simulator => Check::warn(
                 name,
@@ -356,5 +359,6 @@ fn programs(settings: &Settings, running: Option<&Told>) -> (Vec<Check>, bool) {
             }
         }
     };
-    (found.into_iter().zip(names).map(check).collect(), any)
+    let PerEngine { vllm, llamacpp } = found.map(check);
+    (vec![vllm, llamacpp], any)
 }

@@ -3,6 +3,7 @@
 use gantry_domain::{
     ModelId,
     diagnosis::{Diagnosis, Fix, Severity},
+    engine::EngineAddress,
     model::{
         Apply, Blueprint, EngineKind, Model, ModelConfig, ModelDraft, ModelEvent, Phase, RolledBack, Starts,
         State, Task, Wanted,
@@ -153,7 +154,7 @@ on_both! {
         for phase in [
             Phase::Starting { generation: 1, since: NOW },
             Phase::Loading { generation: 1, instance: instance.clone(), since: NOW, until: at(5) },
-            Phase::Running { generation: 1, instance, port: 40_001, since: NOW },
+            Phase::Running { generation: 1, instance, address: EngineAddress::loopback(40_001), since: NOW },
             Phase::Stopping { generation: 1, since: NOW, until: at(5) },
             Phase::Failed { generation: 1, failure, at: NOW, ran_sec: 3, unwatched: true },
             Phase::Stopped { generation: 1, lost: true },
@@ -203,7 +204,7 @@ on_both! {
         assert_eq!(model.diagnosis, None);
         // The same holds for a model that comes up again without a command.
         assert!(tx.record_diagnosis(id, 3, &found).await.unwrap());
-        let runs = Phase::Running { generation: 3, instance: InstanceId("c".to_owned()), port: 1, since: NOW };
+        let runs = Phase::Running { generation: 3, instance: InstanceId("c".to_owned()), address: EngineAddress::loopback(1), since: NOW };
         assert!(tx.record_phase(&model, &Phase::Starting { generation: 3, since: NOW }, "boot").await.unwrap());
         assert!(tx.model(id).await.unwrap().unwrap().diagnosis.is_some());
         assert!(tx.record_phase(&model, &runs, "boot").await.unwrap());
@@ -322,7 +323,7 @@ on_both! {
         // The model was edited while it started. What got ready is what was started.
         let edit = ModelDraft { task: Task::Generate, config: ModelConfig::default(), ..draft("qwen") };
         tx.update_model(id, &edit, NOW).await.unwrap();
-        let running = Phase::Running { generation: 1, instance, port: 40_001, since: NOW };
+        let running = Phase::Running { generation: 1, instance, address: EngineAddress::loopback(40_001), since: NOW };
         assert!(tx.record_phase(&model, &running, "boot").await.unwrap());
         let model = tx.model(id).await.unwrap().unwrap();
         assert_eq!((model.last_good.as_ref(), model.task), (Some(&good), Task::Generate));
@@ -340,7 +341,7 @@ on_both! {
         assert!(tx.roll_back(&model, &Blueprint::of(&model), &back, at(4)).await.unwrap().is_none());
 
         // The model is ready again: requests no longer wait, but what happened stays known until the next command.
-        let running = Phase::Running { generation: 3, instance: InstanceId("d0".to_owned()), port: 1, since: NOW };
+        let running = Phase::Running { generation: 3, instance: InstanceId("d0".to_owned()), address: EngineAddress::loopback(1), since: NOW };
         assert!(tx.record_phase(&after, &running, "boot").await.unwrap());
         let done = tx.model(id).await.unwrap().unwrap().apply.unwrap();
         assert_eq!((done.swap, done.rolled_back.is_some()), (false, true));

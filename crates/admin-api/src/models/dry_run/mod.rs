@@ -22,9 +22,9 @@ use super::{check, draft_of_new, estimate, file_checks, find, form::NewModel};
 use crate::{
     App,
     app::Preview,
+    caller::Caller,
     error::Outcome,
     operation::{Body, Id, Operation},
-    caller::Caller,
 };
 
 /// Variables whose values are no secrets.

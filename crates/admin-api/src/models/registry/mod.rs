@@ -23,12 +23,12 @@ use self::form::{ChangedEntry, NewEntry};
 use crate::{
     App,
     app::{LiveRoute, Parts},
+    caller::Caller,
     error::{Outcome, Problem},
     operation::{
         Body, Created, Deleted, Doc, Either, Input, Listed, Operation, Page, Query, QueryValue, Required,
         query,
     },
-    caller::Caller,
 };
 
 view! {

@@ -10,9 +10,9 @@ use futures_util::{FutureExt, future::BoxFuture};
 use gantry_dataplane::{Catalog, Shared, breaker};
 use gantry_domain::{
     Clock, ModelId,
-    engine::Host,
+    engine::{EngineAddress, Host},
     model::{
-        Model,
+        Model, PerEngine,
         lifecycle::{Health, InstanceStatus},
     },
 };
@@ -46,14 +46,14 @@ struct Probes {
 }
 
 impl Prober for Probes {
-    fn probe<'a>(&'a self, model: &'a Model, port: u16) -> BoxFuture<'a, Probed> {
+    fn probe<'a>(&'a self, model: &'a Model, address: &'a EngineAddress) -> BoxFuture<'a, Probed> {
         async move {
             task::yield_now().await;
-            let up = InstanceStatus::Running { port: Some(port) };
+            let up = InstanceStatus::Running { address: Some(address.clone()) };
             let engine = self.engines.lock().unwrap().get(&model.id).copied();
             let health = if engine == Some(Engine::CanNotBeAsked) {
                 Health::Unknown
-            } else if self.fake.containers().get(&model.container_name()) == Some(&up) {
+            } else if self.fake.containers().get(&model.instance_name()) == Some(&up) {
                 match engine {
                     Some(Engine::Ready) => Health::Ready,
                     Some(Engine::Hangs) => Health::Slow { n: 1 },
@@ -88,7 +88,7 @@ pub(in crate::reconcile) fn gateway(
         runtime: Arc::new(fake.clone()),
         shared: Arc::new(Shared::new(Catalog::default(), clock.clone())),
         publisher: Publisher::new(breaker),
-        live: Arc::default(),
+        runtime_status: Arc::default(),
         supervision: Arc::new(crate::supervise::Supervision::alone()),
         changed_elsewhere: Notify::new(),
         new_budgets: Notify::new(),
@@ -119,12 +119,11 @@ fn config(breaker: breaker::Settings) -> Config {
         data_dir: "/nowhere".into(),
         hub_endpoint: None,
         images: gantry_domain::image::AllowedImages {
-            defaults: [IMAGE.to_owned(), IMAGE.to_owned()],
+            defaults: PerEngine::of(|_| IMAGE.to_owned()),
             ..Default::default()
         },
         programs: None,
-        primary_startup: Duration::from_mins(10),
-        secondary_startup: Duration::from_mins(5),
+        startup: PerEngine { vllm: Duration::from_mins(10), llamacpp: Duration::from_mins(5) },
         internal_key: "key".into(),
         offline: true,
         media_hosts: Vec::new(),

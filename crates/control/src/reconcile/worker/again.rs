@@ -9,7 +9,7 @@ use gantry_domain::model::{
 use gantry_store::{StoreResult, in_time};
 use tracing::{info, warn};
 
-use super::{Worker, record::KEPT_EVENTS};
+use super::{record::KEPT_EVENTS, state::Worker};
 
 impl Worker {
     /// Starts the model again as a new generation, unless an operator was faster.

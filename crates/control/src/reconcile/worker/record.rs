@@ -10,7 +10,7 @@ use gantry_store::{StoreResult, Tx, in_time};
 use tokio::sync::SemaphorePermit;
 use tracing::{info, warn};
 
-use super::Worker;
+use super::state::{Draining, Worker};
 use crate::{Control, diagnose};
 
 /// Most timeline entries that are kept of a model.
@@ -40,7 +40,8 @@ impl Worker {
         let Some(tx) = write(&control, model, &after, detail).await? else { return Ok(()) };
         self.draining = match phase {
             Phase::Stopping { .. } if model.apply.as_ref().is_some_and(|it| it.swap) => {
-                control.publisher.last_upstream(model.id).await.map(|it| (it, Instant::now()))
+                let upstreams = control.publisher.last_upstreams(model.id).await;
+                (!upstreams.is_empty()).then(|| Draining { upstreams, since: Instant::now() })
             }
             _ => None,
         };
@@ -59,7 +60,7 @@ impl Worker {
             info!(model = model.id.0, from = %from, to = %to, reason, "model state");
         }
         if to != State::Running {
-            control.live.change(self.id, |it| it.drift = None);
+            control.runtime_status.change(self.id, |it| it.drift = None);
         }
         diagnose::note(&control, &after).await;
         // An error means only that there are no listeners.

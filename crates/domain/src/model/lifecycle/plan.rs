@@ -7,7 +7,7 @@ use super::{
     Again, BAD_PROBES, Failure, Health, Instance, InstanceId, InstanceStatus, Observed, Phase, Step, Wanted,
     again,
 };
-use crate::Timestamp;
+use crate::{Timestamp, engine::EngineAddress};
 
 /// Decides what happens to a model next.
 pub fn plan(o: &Observed<'_>) -> Step {
@@ -24,8 +24,8 @@ pub fn plan_blind(o: &Observed<'_>, why: &str) -> Step {
     let current = o.phase.generation() == o.generation;
     let detail = why.to_owned();
     match (o.phase, o.wanted) {
-        (Phase::Running { port, .. }, _) if current && o.health == Health::Unknown => {
-            Step::Probe { port: *port }
+        (Phase::Running { address, .. }, _) if current && o.health == Health::Unknown => {
+            Step::Probe { address: address.clone() }
         }
         (Phase::Loading { instance, until, .. }, _)
             if current && is_stale(o, *until, o.deadlines.startup) =>
@@ -154,51 +154,53 @@ fn follow(o: &Observed<'_>, phase: &Phase, it: &Instance) -> Step {
         {
             Step::Record(load(o, it.id.clone()))
         }
-        (InstanceStatus::Running { port }, Phase::Loading { since, until, .. }) => {
-            loading(o, it, *port, (*since, *until))
+        (InstanceStatus::Running { address }, Phase::Loading { since, until, .. }) => {
+            loading(o, it, address.as_ref(), Span { since: *since, until: *until })
         }
-        (InstanceStatus::Running { port }, Phase::Running { port: known, .. }) => {
-            running(o, it, *port, *known)
+        (InstanceStatus::Running { address }, Phase::Running { address: known, .. }) => {
+            running(o, it, address.as_ref(), known)
         }
         (InstanceStatus::Running { .. }, _) => Step::Record(load(o, it.id.clone())),
     }
 }
 
-fn loading(
-    o: &Observed<'_>,
-    it: &Instance,
-    port: Option<u16>,
-    (since, until): (Timestamp, Timestamp),
-) -> Step {
+/// The time that an engine gets to load.
+#[derive(Clone, Copy)]
+struct Span {
+    since: Timestamp,
+    until: Timestamp,
+}
+
+fn loading(o: &Observed<'_>, it: &Instance, address: Option<&EngineAddress>, time: Span) -> Step {
     let unhealthy = |detail: &str| {
         Step::Halt(it.id.clone(), failed(o, Failure::StartFailed { detail: detail.to_owned() }))
     };
-    match (&o.health, port) {
-        (Health::Ready, Some(port)) => Step::Record(Phase::Running {
+    match (&o.health, address) {
+        (Health::Ready, Some(address)) => Step::Record(Phase::Running {
             generation: o.generation,
             instance: it.id.clone(),
-            port,
+            address: address.clone(),
             since: o.now,
         }),
         (Health::KeyRefused | Health::OldKey, _) => {
             unhealthy("the engine refuses the gateway's internal key")
         }
         // The probe comes before the deadline: the engine may have become ready while no gateway watched it.
-        (Health::Unknown, Some(port)) => Step::Probe { port },
-        _ if o.now >= until => {
-            let seconds = until.since(since).as_secs();
+        (Health::Unknown, Some(address)) => Step::Probe { address: address.clone() },
+        _ if o.now >= time.until => {
+            let seconds = time.until.since(time.since).as_secs();
             Step::Halt(it.id.clone(), failed(o, Failure::StartupTimeout { seconds }))
         }
         _ => Step::Wait,
     }
 }
 
-fn running(o: &Observed<'_>, it: &Instance, port: Option<u16>, known: u16) -> Step {
+fn running(o: &Observed<'_>, it: &Instance, address: Option<&EngineAddress>, known: &EngineAddress) -> Step {
     let dead = |detail: String| Step::Halt(it.id.clone(), failed(o, Failure::EngineUnhealthy { detail }));
-    match (&o.health, port) {
-        // A restart by hand gives the container another port, and its engine loads the model again.
-        (_, Some(port)) if port != known => Step::Record(load(o, it.id.clone())),
-        (Health::Unknown, Some(port)) => Step::Probe { port },
+    match (&o.health, address) {
+        // A restart by hand gives the container another address, and its engine loads the model again.
+        (_, Some(address)) if address != known => Step::Record(load(o, it.id.clone())),
+        (Health::Unknown, Some(address)) => Step::Probe { address: address.clone() },
         (Health::Closed { detail }, _) => dead(detail.clone()),
         (Health::KeyRefused, _) => dead("the engine refuses the gateway's internal key".to_owned()),
         (Health::Slow { n }, _) if *n >= BAD_PROBES => dead(format!("{n} probes in a row got no answer")),

@@ -5,6 +5,7 @@ mod again;
 use proptest::prelude::*;
 
 use super::*;
+use crate::engine::Scheme;
 
 const DEADLINES: Deadlines =
     Deadlines { startup: Duration::from_mins(5), stop: Duration::from_secs(40), drain: Duration::ZERO };
@@ -22,7 +23,7 @@ fn seen(generation: i64, status: InstanceStatus) -> Instance {
 }
 
 fn up(generation: i64) -> Instance {
-    seen(generation, InstanceStatus::Running { port: Some(4000) })
+    seen(generation, InstanceStatus::Running { address: Some(EngineAddress::loopback(4000)) })
 }
 
 fn loading() -> Phase {
@@ -30,7 +31,18 @@ fn loading() -> Phase {
 }
 
 fn serving() -> Phase {
-    Phase::Running { generation: 1, instance: id("c1"), port: 4000, since: at(0) }
+    Phase::Running { generation: 1, instance: id("c1"), address: EngineAddress::loopback(4000), since: at(0) }
+}
+
+#[test]
+fn an_engine_on_loopback_is_stored_as_older_versions_store_it_and_others_are_read_back() {
+    let old = r#"{"phase":"running","generation":1,"instance":"c1","port":4000,"since":0}"#;
+    assert_eq!(serde_json::from_str::<Phase>(old).unwrap(), serving());
+    assert_eq!(serde_json::to_string(&serving()).unwrap(), old);
+    let address = EngineAddress { scheme: Scheme::Https, host: "10.0.0.7".to_owned(), port: 4000 };
+    let far = Phase::Running { generation: 1, instance: id("c1"), address, since: at(0) };
+    let text = serde_json::to_string(&far).unwrap();
+    assert_eq!(serde_json::from_str::<Phase>(&text).unwrap(), far, "{text}");
 }
 
 /// Returns an observation in which generation 1 is wanted running, at second 10, not right after the gateway's start.
@@ -75,11 +87,17 @@ fn a_start_is_recorded_before_the_container_is_made() {
 #[test]
 fn a_loading_engine_is_probed_until_it_answers_or_its_time_is_up() {
     let (phase, up) = (loading(), up(1));
-    assert_eq!(plan(&observe(&phase, Some(&up), Health::Unknown)), Step::Probe { port: 4000 });
+    assert_eq!(
+        plan(&observe(&phase, Some(&up), Health::Unknown)),
+        Step::Probe { address: EngineAddress::loopback(4000) }
+    );
     let not_yet = Health::Closed { detail: "refused".into() };
     assert_eq!(plan(&observe(&phase, Some(&up), not_yet.clone())), Step::Wait);
     let ready = plan(&observe(&phase, Some(&up), Health::Ready));
-    assert!(matches!(ready, Step::Record(Phase::Running { port: 4000, .. })), "{ready:?}");
+    assert!(
+        matches!(&ready, Step::Record(Phase::Running { address, .. }) if *address == EngineAddress::loopback(4000)),
+        "{ready:?}"
+    );
     let late = Observed { now: at(300), ..observe(&phase, Some(&up), not_yet) };
     assert_eq!(reason(&plan(&late)), "startup_timeout_after_300s");
     let exited = seen(1, InstanceStatus::Exited { code: 1, out_of_memory: false });
@@ -110,7 +128,7 @@ fn a_running_engine_fails_at_once_when_dead_and_after_three_slow_probes() {
         reason(&plan(&observe(&phase, Some(&exited), Health::Unknown))),
         "engine_unhealthy: container exit code 0"
     );
-    let moved = seen(1, InstanceStatus::Running { port: Some(5000) });
+    let moved = seen(1, InstanceStatus::Running { address: Some(EngineAddress::loopback(5000)) });
     let step = plan(&observe(&phase, Some(&moved), Health::Unknown));
     assert!(matches!(step, Step::Record(Phase::Loading { .. })), "its engine loads again: {step:?}");
 }
@@ -120,9 +138,12 @@ fn an_engine_that_got_ready_while_nobody_looked_runs() {
     let (phase, up) = (loading(), up(1));
     let back =
         Observed { now: at(900), watched_since: at(900), ..observe(&phase, Some(&up), Health::Unknown) };
-    assert_eq!(plan(&back), Step::Probe { port: 4000 });
+    assert_eq!(plan(&back), Step::Probe { address: EngineAddress::loopback(4000) });
     let ready = plan(&Observed { health: Health::Ready, ..back.clone() });
-    assert!(matches!(ready, Step::Record(Phase::Running { port: 4000, .. })), "{ready:?}");
+    assert!(
+        matches!(&ready, Step::Record(Phase::Running { address, .. }) if *address == EngineAddress::loopback(4000)),
+        "{ready:?}"
+    );
     let not_yet = Health::Wrong { n: 1, detail: "/health answers 503".into() };
     assert_eq!(reason(&plan(&Observed { health: not_yet, ..back.clone() })), "startup_timeout_after_300s");
     // While nothing is known about its container, it gets its full time again, once.
@@ -238,7 +259,7 @@ fn a_stop_that_the_runtime_does_not_carry_out_fails_but_is_tried_again() {
 #[test]
 fn without_the_runtime_what_runs_is_left_alone_and_a_start_fails() {
     let blind = |phase: &Phase| plan_blind(&observe(phase, None, Health::Unknown), "no socket");
-    assert_eq!(blind(&serving()), Step::Probe { port: 4000 });
+    assert_eq!(blind(&serving()), Step::Probe { address: EngineAddress::loopback(4000) });
     let refused = Health::Closed { detail: "refused".into() };
     assert_eq!(plan_blind(&observe(&serving(), None, refused), "no socket"), Step::Wait);
     assert_eq!(reason(&blind(&Phase::NEW)), "start_failed: no socket");
@@ -411,7 +432,7 @@ impl World {
                     self.made += 1;
                     self.health = Health::Closed { detail: "refused".into() };
                     let id = InstanceId(self.made.to_string());
-                    let status = InstanceStatus::Running { port: Some(4000) };
+                    let status = InstanceStatus::Running { address: Some(EngineAddress::loopback(4000)) };
                     self.container = Some(Instance { id, generation: self.generation, status });
                 }
                 Step::Probe { .. } => probed = self.health.clone(),

@@ -3,6 +3,7 @@
 use gantry_domain::{
     ModelId,
     engine::{Confinement, Launch, PORT},
+    model::InstanceNumber,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -32,6 +33,7 @@ fn request(launch: &Launch, memlock: bool) -> Value {
     let spec = ContainerSpec {
         name: "primary-model-7",
         model_id: ModelId(7),
+        number: InstanceNumber(2),
         generation: 3,
         launch,
         models_dir: Path::new("/big/models"),
@@ -39,7 +41,8 @@ fn request(launch: &Launch, memlock: bool) -> Value {
         key_fingerprint: "bb",
     };
     let owner = Owner { instance: "db-1".to_owned() };
-    serde_json::to_value(body(&spec, &owner, ("1000:1001", "gantry-db-1"), memlock)).unwrap()
+    let surroundings = Surroundings { user: "1000:1001".to_owned(), network: "gantry-db-1".to_owned() };
+    serde_json::to_value(body(&spec, &owner, &surroundings, memlock)).unwrap()
 }
 
 #[test]
@@ -54,7 +57,7 @@ fn the_whole_request() {
         "ExposedPorts": ["8000/tcp"],
         "Healthcheck": {"Test": ["NONE"]},
         "Labels": {
-            "gantry.instance": "db-1", "gantry.model_id": "7", "gantry.generation": "3",
+            "gantry.instance": "db-1", "gantry.model_id": "7", "gantry.instance_number": "2", "gantry.generation": "3",
             "gantry.spec_hash": launch.spec_hash(), "gantry.key_fingerprint": "bb",
         },
         "HostConfig": {

@@ -31,11 +31,12 @@ fn a_running_container_is_read_with_its_port() {
     let state = json!({"Status": "running", "Running": true, "ExitCode": 0, "StartedAt": "2026-11-21T02:30:00.123456789Z"});
     let expected = Found {
         model_id: ModelId(7),
+        number: InstanceNumber::FIRST,
         name: "primary-model-7".to_owned(),
         instance: Instance {
             id: InstanceId("4c5e".to_owned()),
             generation: 3,
-            status: InstanceStatus::Running { port: Some(32768) },
+            status: InstanceStatus::Running { address: Some(EngineAddress::loopback(32768)) },
         },
         spec_hash: "aa".to_owned(),
         key_fingerprint: "bb".to_owned(),
@@ -52,13 +53,16 @@ fn every_state_of_docker_has_a_meaning() {
         (json!({"Status": "created", "ExitCode": 0}), Created),
         // A start that was refused.
         (json!({"Status": "created", "ExitCode": 128, "Error": "port is already allocated"}), Created),
-        (json!({"Status": "paused", "Running": true, "Paused": true}), Running { port: Some(32768) }),
-        (json!({"Status": "restarting", "Running": true, "ExitCode": 1}), Running { port: None }),
+        (
+            json!({"Status": "paused", "Running": true, "Paused": true}),
+            Running { address: Some(EngineAddress::loopback(32768)) },
+        ),
+        (json!({"Status": "restarting", "Running": true, "ExitCode": 1}), Running { address: None }),
         (json!({"Status": "exited", "ExitCode": 137, "OOMKilled": true}), exited(137, true)),
         (json!({"Status": "exited", "ExitCode": 2, "OOMKilled": false}), exited(2, false)),
         (json!({"Status": "dead", "ExitCode": 137}), exited(137, false)),
         (json!({"Status": "removing", "ExitCode": 0}), exited(0, false)),
-        (json!({"Running": true}), Running { port: Some(32768) }),
+        (json!({"Running": true}), Running { address: Some(EngineAddress::loopback(32768)) }),
     ];
     for (state, expected) in cases {
         assert_eq!(status_of(&state), expected, "{state}");
@@ -82,7 +86,7 @@ fn only_a_port_on_loopback_counts() {
     ] {
         answer["NetworkSettings"]["Ports"] = ports.clone();
         let status = read(answer.clone()).unwrap().instance.status;
-        assert_eq!(status, InstanceStatus::Running { port: None }, "{ports}");
+        assert_eq!(status, InstanceStatus::Running { address: None }, "{ports}");
     }
 }
 

@@ -187,7 +187,7 @@ impl Shared {
     }
 
     /// Whether the server answers and knows scripts.
-    pub(super) async fn look(&mut self) -> Result<(), Problem> {
+    pub(super) async fn check(&mut self) -> Result<(), Problem> {
         let mut live = self.connect().await?;
         let script = &self.script;
         let load = async |mut connection| script.prepare_invoke().load_async(&mut connection).await;

@@ -27,20 +27,20 @@ pub struct Pull {
 
 /// What is known of one model right now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct ModelStatus {
     pub drift: Option<Drift>,
     pub pull: Option<Pull>,
     /// If true, its `restart_policy` no longer starts it.
     pub given_up: bool,
 }
 
-/// [`Seen`] of each model.
+/// The [`ModelStatus`] of each model.
 #[derive(Debug, Default)]
-pub struct Live(Mutex<HashMap<ModelId, Seen>>);
+pub struct RuntimeStatus(Mutex<HashMap<ModelId, ModelStatus>>);
 
-impl Live {
+impl RuntimeStatus {
     /// Returns what is known of a model; the default if nothing is known.
-    pub fn of(&self, id: ModelId) -> Seen {
+    pub fn of(&self, id: ModelId) -> ModelStatus {
         self.map().get(&id).copied().unwrap_or_default()
     }
 
@@ -49,7 +49,7 @@ impl Live {
         self.map().values().filter(|it| it.given_up).count()
     }
 
-    pub(crate) fn change(&self, id: ModelId, change: impl FnOnce(&mut Seen)) {
+    pub(crate) fn change(&self, id: ModelId, change: impl FnOnce(&mut ModelStatus)) {
         change(self.map().entry(id).or_default());
     }
 
@@ -62,7 +62,7 @@ impl Live {
         self.map().remove(&id);
     }
 
-    fn map(&self) -> MutexGuard<'_, HashMap<ModelId, Seen>> {
+    fn map(&self) -> MutexGuard<'_, HashMap<ModelId, ModelStatus>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures_util::stream::BoxStream;
 use gantry_domain::{
     ApiError, ErrorCode, LogWindow,
-    engine::key_of,
+    engine::{EngineAddress, key_of},
     engine_metrics::{self, EngineMetrics},
     model::{EngineKind, Model, Phase, Task, lifecycle::Instance},
 };
@@ -32,8 +32,8 @@ pub struct Tested {
 }
 
 impl Control {
-    fn local(&self, port: u16) -> engine_http::Local<'_> {
-        engine_http::Local { port, allowed: self.listeners.as_deref() }
+    fn local<'a>(&'a self, address: &'a EngineAddress) -> engine_http::Local<'a> {
+        engine_http::Local { address, allowed: self.listeners.as_deref() }
     }
 
     /// Returns the lines of the engine's log that `window` selects, and what the engine is; `None` when the model has
@@ -46,7 +46,7 @@ impl Control {
         model: &Model,
         window: LogWindow,
     ) -> Result<Option<(String, Instance)>, ApiError> {
-        let found = self.runtime.find(&model.container_name()).await.map_err(|it| refused(&it))?;
+        let found = self.runtime.find(&model.instance_name()).await.map_err(|it| refused(&it))?;
         let Some(found) = found else { return Ok(None) };
         let text = self.runtime.logs(&found.instance.id, window).await.map_err(|it| refused(&it))?;
         Ok(Some((text, found.instance)))
@@ -61,7 +61,7 @@ impl Control {
         model: &Model,
         window: LogWindow,
     ) -> Result<BoxStream<'static, String>, ApiError> {
-        match self.runtime.find(&model.container_name()).await.map_err(|it| refused(&it))? {
+        match self.runtime.find(&model.instance_name()).await.map_err(|it| refused(&it))? {
             None => Err(ApiError::new(ErrorCode::InvalidState, "the model has no container to read from")),
             Some(found) => {
                 self.runtime.follow_logs(&found.instance.id, window).await.map_err(|it| refused(&it))
@@ -74,11 +74,11 @@ impl Control {
     /// # Errors
     /// One line for an operator.
     pub async fn metrics(&self, model: &Model) -> Result<EngineMetrics, String> {
-        let Phase::Running { port, .. } = &model.phase else {
+        let Phase::Running { address, .. } = &model.phase else {
             return Err("the model does not run".to_owned());
         };
         let key = key_of(&self.config.internal_key, model);
-        let answer = engine_http::call(self.local(*port), "/metrics", &key, None, METRICS_TIMEOUT).await;
+        let answer = engine_http::call(self.local(address), "/metrics", &key, None, METRICS_TIMEOUT).await;
         let (status, body) = answer.map_err(silent)?;
         if !status.is_success() {
             return Err(format!("the engine's /metrics answers {}", status.as_u16()));
@@ -113,14 +113,14 @@ impl Control {
             ),
         };
         let started = Instant::now();
-        let Phase::Running { port, .. } = &model.phase else {
+        let Phase::Running { address, .. } = &model.phase else {
             let error = Some("the model does not run".to_owned());
             return Tested { path, request, response: None, error, latency: Duration::ZERO };
         };
         let body = request.to_string().into_bytes();
         let key = key_of(&self.config.internal_key, model);
         let call = async |path, body| {
-            engine_http::call(self.local(*port), path, &key, Some(body), TEST_TIMEOUT).await
+            engine_http::call(self.local(address), path, &key, Some(body), TEST_TIMEOUT).await
         };
         let mut sent = (path, request);
         let mut outcome = call(path, body.clone()).await;

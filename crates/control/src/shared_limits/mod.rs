@@ -30,26 +30,26 @@ const REFRESH: Duration = Duration::from_secs(1);
 /// An account without requests for this long is no longer in use.
 const IDLE: Duration = Duration::from_mins(2);
 const RETRY: Duration = Duration::from_millis(500);
-/// Longest time that [`look`] waits for an answer.
-const LOOK: Duration = Duration::from_secs(1);
+/// Longest time that [`check`] waits for an answer.
+const CHECK: Duration = Duration::from_secs(1);
 
 /// Checks whether limits can be shared through the server at `url`, for `gantry doctor`. Takes 2 s at most.
 ///
 /// # Errors
 /// The reason in one line, and `true` if the address itself is malformed.
-pub async fn look(url: &str) -> Result<(), (String, bool)> {
-    let mut server = redis::Shared::new(url, "doctor", LOOK).map_err(|error| (error.to_string(), true))?;
-    server.look().await.map_err(|problem| (problem.to_string(), false))
+pub async fn check(url: &str) -> Result<(), (String, bool)> {
+    let mut server = redis::Shared::new(url, "doctor", CHECK).map_err(|error| (error.to_string(), true))?;
+    server.check().await.map_err(|problem| (problem.to_string(), false))
 }
 
 /// Exchanges the state of limits with the other gateways through the server.
-pub struct Share {
+pub struct SharedLimits {
     server: redis::Shared,
     changes: mpsc::Receiver<Arc<AccountState>>,
     used: HashMap<Subject, (Arc<AccountState>, Instant)>,
 }
 
-impl Share {
+impl SharedLimits {
     /// Makes the other end of the data plane's link. `instance` is the id of the database: gateways on the same one
     /// share their limits. An exchange that takes longer than `patience` has failed.
     ///
