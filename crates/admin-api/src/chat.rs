@@ -359,8 +359,10 @@ impl Field for ChatEngine {
         EngineKind::parse(value.as_str()?)
     }
 
-    fn schema(_: &mut Components) -> Value {
-        schema::named("EngineWord")
+    fn schema(all: &mut Components) -> Value {
+        let words = EngineKind::ALL.map(EngineKind::as_str);
+        let ranks = EngineKind::ALL.map(EngineKind::rank);
+        schema::component(all, "EngineWord", |_| schema::one_of(&[words, ranks].concat()))
     }
 }
 

@@ -443,11 +443,11 @@ fn the_cause_counts_more_than_the_end() {
         reason: Some("startup_timeout_after_300s"),
         config: &config,
     };
-    assert_eq!(diagnose(&input).error_type, "llamacpp_not_gguf");
+    assert_eq!(&*diagnose(&input).error_type, "llamacpp_not_gguf");
     input.out_of_memory = true;
-    assert_eq!(diagnose(&input).error_type, "host_out_of_memory");
+    assert_eq!(&*diagnose(&input).error_type, "host_out_of_memory");
     input.reason = Some("start_failed: the models base directory does not exist");
-    assert_eq!(diagnose(&input).error_type, "models_dir_missing");
+    assert_eq!(&*diagnose(&input).error_type, "models_dir_missing");
 }
 
 #[test]

@@ -271,7 +271,6 @@ pub(crate) trait Field {
 }
 
 /// A change of a value that may be unset: `None` leaves it, `Some(None)` unsets it.
-#[expect(clippy::option_option, reason = "absent, null and a value are three things in a PATCH")]
 pub(crate) type Change<T> = Option<Option<T>>;
 
 /// Declares the fields of a body: the type, the reader and the schema come from one list. Each field has one of these words

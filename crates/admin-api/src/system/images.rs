@@ -116,16 +116,16 @@ pub(crate) async fn status(app: State<App>) -> Outcome<Json<ImageCache>> {
     let engines = defaults.iter().map(|(kind, image)| (kind.as_str(), of(image)));
     let own = used.iter().filter(|(reference, _)| !defaults.values().any(|it| it == *reference));
     let models = own.map(|(reference, models)| ModelImage { image: of(reference), models: models.clone() });
-    let recommendations: Vec<String> = if !app.runtime.runs_images {
-        let at = |reference: &str| images.get(reference).and_then(Option::as_ref);
-        defaults.iter().filter_map(|(engine, program)| program_advice(engine, program, at(program))).collect()
-    } else {
+    let recommendations: Vec<String> = if app.runtime.runs_images {
         let wanted = if missing.is_empty() && !ready {
             defaults.values().map(String::as_str).collect()
         } else {
             missing
         };
         wanted.into_iter().map(|it| advice(it, app.offline, &app.export_dirs)).collect()
+    } else {
+        let at = |reference: &str| images.get(reference).and_then(Option::as_ref);
+        defaults.iter().filter_map(|(engine, program)| program_advice(engine, program, at(program))).collect()
     };
     Ok(Json(ImageCache {
         offline_mode: app.offline,

@@ -250,7 +250,7 @@ fn explain(input: &Input<'_>, lines: &[Line<'_>], found: Match<'_>) -> Diagnosis
         field: fixes.iter().find_map(|it| it.field.clone()),
         fixes,
         severity: signature.severity,
-        error_type: ErrorType(Cow::Borrowed(signature.id)),
+        error_type: signature.id.into(),
         evidence: evidence(lines, at, quote),
     }
 }
@@ -278,7 +278,7 @@ fn unknown(input: &Input<'_>, lines: &[Line<'_>]) -> Diagnosis {
         fixes: tips.iter().map(|it| Fix { text: (*it).to_owned(), field: None, value: None }).collect(),
         field: None,
         severity: if failed { Severity::Error } else { Severity::Info },
-        error_type: ErrorType(Cow::Borrowed("unknown")),
+        error_type: "unknown".into(),
         evidence: evidence(lines, at, input.reason),
     }
 }

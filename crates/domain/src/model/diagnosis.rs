@@ -42,6 +42,12 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Erro
 #[serde(transparent)]
 pub struct ErrorType(pub Cow<'static, str>);
 
+impl From<&'static str> for ErrorType {
+    fn from(name: &'static str) -> Self {
+        Self(Cow::Borrowed(name))
+    }
+}
+
 impl std::ops::Deref for ErrorType {
     type Target = str;
 

@@ -15,6 +15,7 @@ mod concurrency;
 mod harness;
 #[cfg(test)]
 mod jobs;
+#[cfg(test)]
 mod keys;
 #[cfg(test)]
 mod limits;

@@ -98,7 +98,7 @@ pub(in crate::reconcile) fn gateway(
         images: crate::preview::Images::default(),
         orphans_stopped: 0.into(),
         restarts: crate::restarts::Restarts::default(),
-        jobs: crate::jobs::Jobs::new(store.clone(), clock.clone(), String::new()),
+        jobs: crate::jobs::Jobs::new(store.clone(), clock, String::new()),
         samples: Arc::default(),
         upstreams: crate::upstreams::Upstreams::default(),
         phases: tokio::sync::broadcast::channel(16).0,
