@@ -15,6 +15,7 @@ use gantry_domain::{
     model::{
         EngineKind,
         fields::{self, Default, Emit, Field, Own, SetBy, Version},
+        identity,
     },
 };
 use gantry_settings::{Settings, Sources};
@@ -82,13 +83,17 @@ fn settings() -> anyhow::Result<String> {
 }
 
 fn model_fields() -> String {
+    let columns: Vec<String> = identity::COLUMNS.iter().map(|it| format!("`{}`", it.name)).collect();
+    let columns = columns.join(", ");
     let mut out = head(
         "Model fields",
-        "Fields of a model besides `name`, `served_name`, `task`, `engine_type`, `hub_token` and `archived`. A field \
-         that is not set is left to the engine, unless a default is given here: records show it then, and list the field in \
-         `defaulted`. [Defaults](reference/defaults.md) compares them with the engines' own. Fields marked *owner* can be set by \
-         owners only, since they give power over the host; others get 403 `forbidden`, with the field in `param` and \
-         in `details`.",
+        &format!(
+            "These are the fields of a model besides {columns}. A field that is not set is left to the engine, unless a \
+             default is given here: records show it then, and list the field in `defaulted`. \
+             [Defaults](reference/defaults.md) compares them with the engines' own. Fields marked *owner* can be set by owners \
+             only, since they give power over the host; others get 403 `forbidden`, with the field in `param` and in \
+             `details`."
+        ),
     );
     out.push_str(
         "\nVersions are those of vLLM (`0.18.0`) and builds of llama.cpp (`b6343`); `<` a version is what is older. A \

@@ -41,7 +41,6 @@ view! {
 view! {
     /// One GGUF model: a file, or all files of a split one.
     #[derive(Debug, Clone)]
-    #[expect(clippy::struct_excessive_bools, reason = "the answer's flags are independent facts")]
     pub struct GgufGroup {
         /// Name of the quantisation, as in `Q4_K_M`; `unknown` if nothing shows it.
         pub quant_type: String,
@@ -123,7 +122,6 @@ view! {
 view! {
     /// A hub checkpoint.
     #[derive(Debug, Clone)]
-    #[expect(clippy::struct_excessive_bools, reason = "the answer's flags are independent facts")]
     pub struct SafetensorInfo {
         pub architecture: Option<String>,
         pub model_type: Option<String>,
