@@ -15,6 +15,7 @@ use gantry_domain::{
     model::{
         EngineKind,
         fields::{self, Default, Emit, Field, Own, SetBy, Version},
+        identity,
     },
 };
 use gantry_settings::{Settings, Sources};
@@ -83,15 +84,18 @@ fn settings() -> anyhow::Result<String> {
 }
 
 fn model_fields() -> String {
+    let columns: Vec<String> = identity::COLUMNS.iter().map(|it| format!("`{}`", it.name)).collect();
+    let columns = columns.join(", ");
     let mut out = head(
         "Model fields",
-        "You want to set an option of a model or of its engine: `gantry models set MODEL --set FIELD=VALUE`, then `gantry models \
-         apply MODEL`. This page lists the fields of a model besides `name`, `served_name`, `task`, `engine_type`, `hub_token` \
-         and `archived`. A field \
-         that is not set is left to the engine, unless this page gives a default: records then show the default, and list the \
-         field in `defaulted`. [Defaults](reference/defaults.md) compares these defaults with the engines' own. Fields marked \
-         *owner* can be set by owners only, since they give power over the host; other users get 403 `forbidden`, with the \
-         field in `param` and in `details`.",
+        &format!(
+            "You want to set an option of a model or of its engine: `gantry models set MODEL --set FIELD=VALUE`, then `gantry \
+             models apply MODEL`. This page lists the fields of a model besides {columns}. A field that is not set is left to \
+             the engine, unless this page gives a default: records then show the default, and list the field in `defaulted`. \
+             [Defaults](reference/defaults.md) compares these defaults with the engines' own. Fields marked *owner* can be set \
+             by owners only, since they give power over the host; other users get 403 `forbidden`, with the field in `param` \
+             and in `details`."
+        ),
     );
     out.push_str(
         "\nVersions are those of vLLM (`0.18.0`) and builds of llama.cpp (`b6343`); `<` before a version \

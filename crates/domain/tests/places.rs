@@ -53,8 +53,9 @@ const SPECIAL: &[(&str, &str)] = &[
     ("crates/control/src/reconcile/start.rs", "local_path"),
     (
         "crates/admin-api/src/models/mod.rs",
-        "mode engine_image startup_timeout_sec extra_env local_path restart_policy lora_adapters",
+        "engine_image startup_timeout_sec extra_env local_path lora_adapters",
     ),
+    ("crates/admin-api/src/models/view.rs", "mode extra_env restart_policy"),
     ("crates/admin-api/src/system/images.rs", "engine_image"),
     // Facts about a model for the chat page.
     (
@@ -83,13 +84,12 @@ const SPECIAL: &[(&str, &str)] = &[
         "crates/domain/src/memory/remedy.rs",
         "context_size gpu_memory_utilization kv_cache_memory_bytes max_model_len ngl tensor_parallel_size",
     ),
-    // Other things of the same name: a query parameter, a key of the hub's answer, a folder of the kernel's.
-    ("crates/admin-api/src/models/hub_config.rs", "repo_id"),
+    // Other things of the same name: a key of the hub's answer, a folder of the kernel's.
     ("crates/control/src/hub.rs", "repo_id"),
     ("crates/control/src/machine/amd.rs", "device"),
     // Advice before a start, and the record that `--demo` makes.
     (
-        "crates/admin-api/src/models/dry_run.rs",
+        "crates/admin-api/src/models/dry_run/mod.rs",
         "batch_size engine_image tensor_parallel_size pipeline_parallel_size tensor_split device extra_env local_path repo_id",
     ),
     ("crates/server/src/demo.rs", "local_path engine_image tool_call_parser enable_auto_tool_choice"),

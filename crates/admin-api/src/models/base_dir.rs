@@ -25,7 +25,7 @@ use crate::{
 
 view! {
     #[derive(Debug)]
-    pub(crate) struct ModelsFolder: "BaseDir" {
+    pub(crate) struct BaseDirView: "BaseDir" {
         base_dir: String,
         free_bytes: Option<u64>,
         total_bytes: Option<u64>,
@@ -39,7 +39,7 @@ pub(crate) const SHOW: Operation = Operation::new("getModelsBaseDir", "The model
     "`source` is `database` when an owner chose it, which wins over the setting `MODELS_DIR` (`settings_base_dir`).",
 );
 
-pub(crate) async fn show(app: State<App>) -> Outcome<Json<ModelsFolder>> {
+pub(crate) async fn show(app: State<App>) -> Outcome<Json<BaseDirView>> {
     view(&app).await
 }
 
@@ -78,7 +78,7 @@ pub(crate) async fn change(
     app: State<App>,
     caller: Caller,
     Body(Choice { base_dir: wanted }): Body<Choice>,
-) -> Outcome<Json<ModelsFolder>> {
+) -> Outcome<Json<BaseDirView>> {
     let dir = app.disk.look(move || directory(&wanted)).await??;
     app.models_dir_rules.check(&dir).map_err(|why| {
         let message = format!("`base_dir` can't be {}: {why}", dir.display());
@@ -116,13 +116,13 @@ fn directory(wanted: &Path) -> Outcome<PathBuf> {
     Ok(dir)
 }
 
-async fn view(app: &App) -> Outcome<Json<ModelsFolder>> {
+async fn view(app: &App) -> Outcome<Json<BaseDirView>> {
     let dir = app.models_dir.get();
     let configured = &app.models_dir_rules.configured;
     let (shown, chosen) = (dir.display().to_string(), *dir != **configured);
     let space = app.disk.look(move || files::space(&dir)).await;
     let (free_bytes, total_bytes) = space.ok().flatten().unzip();
-    Ok(Json(ModelsFolder {
+    Ok(Json(BaseDirView {
         base_dir: shown,
         free_bytes,
         total_bytes,

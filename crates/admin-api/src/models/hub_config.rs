@@ -9,7 +9,7 @@ use axum::{
 };
 use gantry_domain::{
     ApiError, ErrorCode,
-    model::check::is_repo_id,
+    model::{check::is_repo_id, identity::MAX_TOKEN},
     schema::{Components, anything, formatted, id, word},
     view,
 };
@@ -95,7 +95,8 @@ impl<S: Send + Sync> FromRequestParts<S> for GivenToken {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Outcome<Self> {
         let Some(value) = parts.headers.get(TOKEN) else { return Ok(Self(None)) };
-        let legal = |it: &&str| (1..=500).contains(&it.len()) && it.bytes().all(|it| it.is_ascii_graphic());
+        let legal =
+            |it: &&str| (1..=MAX_TOKEN).contains(&it.len()) && it.bytes().all(|it| it.is_ascii_graphic());
         let text = value.to_str().ok().filter(legal);
         let text = text.ok_or_else(|| Problem::invalid("hub_token", "`X-Hub-Token` is no token"))?;
         Ok(Self(Some(text.to_owned().into())))
@@ -105,7 +106,7 @@ impl<S: Send + Sync> FromRequestParts<S> for GivenToken {
 impl Input for GivenToken {
     fn describe(doc: &mut Doc) {
         let about = "A token that no record has yet.".to_owned();
-        let schema = word("^[!-~]{1,500}$");
+        let schema = word(&format!("^[!-~]{{1,{MAX_TOKEN}}}$"));
         doc.params.push(Param { place: "header", name: TOKEN, schema, required: false, about });
     }
 }

@@ -103,8 +103,9 @@ view! {
         pub context_length: Option<u64>,
         pub embedding_length: Option<u64>,
         pub block_count: Option<u64>,
-        /// The largest number of all layers; this is also true of the next field.
+        /// The largest number of all layers.
         pub attention_head_count: Option<u64>,
+        /// The largest number of all layers.
         pub attention_head_count_kv: Option<u64>,
         pub vocab_size: Option<u64>,
         /// Name of the quantisation.

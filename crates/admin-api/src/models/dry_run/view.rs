@@ -27,13 +27,14 @@ view! {
         pub(super) simulator: bool,
         /// GiB where the model computes, on its GPUs or in RAM; `null` rather than a guess.
         pub(super) vram_estimate_gb: Option<f64>,
+        /// Sizes are GiB; see docs/memory-estimate.md.
         pub(super) vram_estimate: Option<MemoryEstimate>,
         pub(super) warnings: Vec<Warning>,
     }
 }
 
 view! {
-    /// The memory that the model takes. Sizes are GiB; see docs/memory-estimate.md.
+    /// The memory that the model takes.
     #[derive(Debug)]
     pub(crate) struct MemoryEstimate: "MemoryEstimate" {
         pub(crate) weights_gb: f64,

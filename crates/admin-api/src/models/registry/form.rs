@@ -49,7 +49,7 @@ form! {
     struct AddressFields {
         /// `http[s]://host[:port][/base]`, without user or query.
         url: given EngineUrl,
-        /// Several addresses of the same, instead of `url`. Each request goes to one of them.
+        /// Several addresses of the same model, instead of `url`. Each request goes to one of them.
         urls: given EngineUrls,
     }
 }

@@ -45,7 +45,7 @@ view! {
         /// `null`: the engine was entered by hand.
         engine_type: Option<EngineKind>,
         source: &'static str as one_of(SOURCES),
-        /// At least one address is.
+        /// At least one of the addresses is healthy.
         healthy: bool,
         breaker: &'static str as one_of(BREAKER_STATES),
     }
