@@ -66,16 +66,16 @@ pub(crate) async fn status(app: State<App>, params: Params) -> Outcome<Json<Valu
             view
         })
         .collect();
-    let recommendations: Vec<String> = if !app.runtime.runs_images {
-        let at = |reference: &str| images.get(reference).and_then(Option::as_ref);
-        defaults.iter().filter_map(|(engine, program)| program_advice(engine, program, at(program))).collect()
-    } else {
+    let recommendations: Vec<String> = if app.runtime.runs_images {
         let wanted = if missing.is_empty() && !ready {
             defaults.values().map(String::as_str).collect()
         } else {
             missing
         };
         wanted.into_iter().map(|it| advice(it, app.offline, &app.export_dirs)).collect()
+    } else {
+        let at = |reference: &str| images.get(reference).and_then(Option::as_ref);
+        defaults.iter().filter_map(|(engine, program)| program_advice(engine, program, at(program))).collect()
     };
     Ok(Json(json!({
         "offline_mode": app.offline,
