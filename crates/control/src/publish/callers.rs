@@ -1,6 +1,10 @@
 //! Enters into the catalog who may send requests: keys, sessions, and the accounts of their limits.
 
-use std::{collections::HashMap, sync::Arc, time::Instant};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::AtomicBool},
+    time::Instant,
+};
 
 use gantry_dataplane::{
     Catalog, KeyEntry, SessionEntry,
@@ -30,74 +34,28 @@ pub(super) fn enter(
     next: &mut Catalog,
     Callers { orgs, keys, sessions }: Callers,
 ) -> bool {
-    let states: HashMap<_, _> = before.keys.values().map(|it| (it.id, &it.state)).collect();
-
-    let mut books = Books { control, now: control.clock.now(), begun: false };
-    let state_of = |holder| {
-        let known = before.states.get(&holder).map(Arc::clone);
-        known.unwrap_or_else(|| Arc::new(AccountState::new(holder)))
-    };
+    let mut books = Books { control, before, now: control.clock.now(), begun: false };
     for (id, limits) in orgs {
-        let state = state_of(Subject::Org(id));
-        if let Some(account) = books.account(limits, LimitMode::Enforce, &state) {
-            next.accounts.insert(account.subject, account);
-        }
-        next.states.insert(state.subject(), state);
+        books.org(next, id, limits);
     }
-    // A user's own limits bind the keys and the sessions together. The gateway's defaults bind each key for itself, and
-    // the sessions of a user together. Both accounts share one state, and keys are not charged for what the defaults
-    // add.
-    let mut whole: HashMap<UserId, Arc<Account>> = HashMap::new();
-    for (id, (limits, signed_in)) in users(&keys, &sessions) {
-        let state = state_of(Subject::User(id));
-        let of_all = books.account(limits, LimitMode::Enforce, &state);
-        let of_sessions = limits.or(control.config.default_limits);
-        let of_sessions =
-            if signed_in { books.account(of_sessions, LimitMode::Enforce, &state) } else { None };
-        if let Some(account) = of_sessions.as_ref().or(of_all.as_ref()) {
-            next.accounts.insert(account.subject, Arc::clone(account));
-        }
-        whole.extend(of_all.map(|it| (id, it)));
-        next.states.insert(state.subject(), state);
-    }
+    let users = books.users(next, &keys, &sessions);
+    let states: HashMap<_, _> = before.keys.values().map(|it| (it.id, &it.state)).collect();
     for key in keys {
         let known = states.get(&key.id).map(|it| Arc::clone(it));
         let state = known.unwrap_or_else(|| Arc::new(KeyState::new(key.id)));
-        let limits = key.settings.limits.or(control.config.default_limits);
-        let account = books.account(limits, key.settings.limit_mode, &state.account);
-        let user = key.user_id.and_then(|it| whole.get(&it));
-        let charges = Charges::new([account.as_ref(), user, next.accounts.get(&Subject::Org(key.org_id))]);
-        next.accounts.extend(account.map(|it| (it.subject, it)));
-        next.keys.insert(key.token_hash, Arc::new(key_entry(key, charges, state)));
+        books.key(next, key, state, &users);
     }
     for (session, user) in sessions {
-        let ended = before.sessions.get(&session.id_hash).map(|it| Arc::clone(&it.ended));
-        let entry = SessionEntry {
-            ended: ended.unwrap_or_default(),
-            user_id: user.id,
-            org_id: user.org_id,
-            created_at: session.created_at,
-            expires_at: session.expires_at,
-            models: user.models.map(Vec::into_boxed_slice),
-            charges: Charges::new([
-                None,
-                next.accounts.get(&Subject::User(user.id)),
-                next.accounts.get(&Subject::Org(user.org_id)),
-            ]),
-            refusals: next
-                .states
-                .get(&Subject::User(user.id))
-                .map(|it| Arc::clone(&it.refusals))
-                .unwrap_or_default(),
-        };
-        next.sessions.insert(session.id_hash, Arc::new(entry));
+        let hash = session.id_hash;
+        let ended = before.sessions.get(&hash).map(|it| Arc::clone(&it.ended)).unwrap_or_default();
+        next.sessions.insert(hash, Arc::new(session_entry(next, &session, user, ended)));
     }
     // The state of holders that have no limit just now is kept until their usage is earned back. Otherwise signing out
     // and in again would give a fresh limit.
     let now = nanos(Instant::now());
-    for (holder, state) in &before.states {
-        if !next.states.contains_key(holder) && !state.is_at_rest(now) {
-            next.states.insert(*holder, Arc::clone(state));
+    for (subject, state) in &before.states {
+        if !next.states.contains_key(subject) && !state.is_at_rest(now) {
+            next.states.insert(*subject, Arc::clone(state));
         }
     }
     books.begun
@@ -106,12 +64,66 @@ pub(super) fn enter(
 /// Opens the accounts of a catalog.
 struct Books<'a> {
     control: &'a Control,
+    before: &'a Catalog,
     now: Timestamp,
     /// Whether one of the accounts has a budget that was not there before.
     begun: bool,
 }
 
 impl Books<'_> {
+    fn state(&self, subject: Subject) -> Arc<AccountState> {
+        let known = self.before.states.get(&subject).map(Arc::clone);
+        known.unwrap_or_else(|| Arc::new(AccountState::new(subject)))
+    }
+
+    fn org(&mut self, next: &mut Catalog, id: OrgId, limits: Limits) {
+        let state = self.state(Subject::Org(id));
+        if let Some(account) = self.account(limits, LimitMode::Enforce, &state) {
+            next.accounts.insert(account.subject, account);
+        }
+        next.states.insert(state.subject(), state);
+    }
+
+    /// Enters the accounts of users, and returns those that bind their keys. A user's own limits bind the keys and the
+    /// sessions together. The gateway's defaults bind each key for itself, and the sessions of a user together. Both
+    /// accounts share one state, and keys are not charged for what the defaults add.
+    fn users(
+        &mut self,
+        next: &mut Catalog,
+        keys: &[ApiKey],
+        sessions: &[(Session, User)],
+    ) -> HashMap<UserId, Arc<Account>> {
+        let mut whole = HashMap::new();
+        for (id, (limits, signed_in)) in users(keys, sessions) {
+            let state = self.state(Subject::User(id));
+            let of_all = self.account(limits, LimitMode::Enforce, &state);
+            let of_sessions = limits.or(self.control.config.default_limits);
+            let of_sessions =
+                if signed_in { self.account(of_sessions, LimitMode::Enforce, &state) } else { None };
+            if let Some(account) = of_sessions.as_ref().or(of_all.as_ref()) {
+                next.accounts.insert(account.subject, Arc::clone(account));
+            }
+            whole.extend(of_all.map(|it| (id, it)));
+            next.states.insert(state.subject(), state);
+        }
+        whole
+    }
+
+    fn key(
+        &mut self,
+        next: &mut Catalog,
+        key: ApiKey,
+        state: Arc<KeyState>,
+        users: &HashMap<UserId, Arc<Account>>,
+    ) {
+        let limits = key.settings.limits.or(self.control.config.default_limits);
+        let account = self.account(limits, key.settings.limit_mode, &state.account);
+        let user = key.user_id.and_then(|it| users.get(&it));
+        let charges = Charges::new([account.as_ref(), user, next.accounts.get(&Subject::Org(key.org_id))]);
+        next.accounts.extend(account.map(|it| (it.subject, it)));
+        next.keys.insert(key.token_hash, Arc::new(key_entry(key, charges, state)));
+    }
+
     fn account(
         &mut self,
         limits: Limits,
@@ -153,5 +165,20 @@ fn key_entry(key: ApiKey, charges: Option<Arc<Charges>>, state: Arc<KeyState>) -
         expires_at: key.settings.expires_at,
         charges,
         state,
+    }
+}
+
+/// The accounts of its user and organisation are in `catalog` already.
+fn session_entry(catalog: &Catalog, session: &Session, user: User, ended: Arc<AtomicBool>) -> SessionEntry {
+    let (subject, org) = (Subject::User(user.id), Subject::Org(user.org_id));
+    SessionEntry {
+        ended,
+        user_id: user.id,
+        org_id: user.org_id,
+        created_at: session.created_at,
+        expires_at: session.expires_at,
+        models: user.models.map(Vec::into_boxed_slice),
+        charges: Charges::new([None, catalog.accounts.get(&subject), catalog.accounts.get(&org)]),
+        refusals: catalog.states.get(&subject).map(|it| Arc::clone(&it.refusals)).unwrap_or_default(),
     }
 }

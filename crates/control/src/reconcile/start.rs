@@ -65,17 +65,7 @@ pub(super) async fn launch(
         }
         None => pull(control, model, image, superseded.as_mut()).await?,
     };
-    match (config.is_simulated(model), info.simulator) {
-        (false, true) => {
-            let why = "it is Gantry's simulator under the name of an engine";
-            return Err(failed(format!("image {image} is not used: {why}")));
-        }
-        (true, false) => {
-            let why = "it has the name of Gantry's simulator and is something else";
-            return Err(failed(format!("image {image} is not used: {why}")));
-        }
-        _ => {}
-    }
+    is_what_it_says(image, config.is_simulated(model), &info)?;
     // Read once, so that the directory that is checked is the one that is mounted.
     let models_dir = config.models_dir.get();
     if !info.simulator {
@@ -112,6 +102,16 @@ pub(super) async fn launch(
     };
     control.runtime.launch(&spec).await?;
     Ok(())
+}
+
+/// Checks that an image is Gantry's simulator if and only if it is named so.
+fn is_what_it_says(image: &str, named_simulator: bool, info: &ImageInfo) -> Result<(), NoStart> {
+    let why = match (named_simulator, info.simulator) {
+        (false, true) => "it is Gantry's simulator under the name of an engine",
+        (true, false) => "it has the name of Gantry's simulator and is something else",
+        _ => return Ok(()),
+    };
+    Err(failed(format!("image {image} is not used: {why}")))
 }
 
 /// Checks that the files that the settings name exist. Links that lead out of the base directory were refused when the

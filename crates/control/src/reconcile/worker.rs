@@ -44,7 +44,7 @@ const SOONEST_RESTART: Duration = Duration::from_millis(100);
 const MAX_STEPS: usize = 16;
 
 /// A model as a pass sees it.
-struct Look {
+struct Snapshot {
     model: Model,
     deleting: bool,
     /// Its container, if it has one.
@@ -133,7 +133,7 @@ impl Worker {
                 // The next gateway continues from what is stored.
                 return Ok(Next::In(LOADING_PROBE));
             }
-            let Some(Look { model, deleting, found }) = self.look(sighting.take()).await? else {
+            let Some(Snapshot { model, deleting, found }) = self.refresh(sighting.take()).await? else {
                 self.control.runtime_status.forget(self.id);
                 return Ok(Next::Never);
             };
@@ -172,13 +172,13 @@ impl Worker {
     }
 
     /// Returns the model and its container; `None` if the record is gone.
-    async fn look(&self, sighting: Option<Sighting>) -> StoreResult<Option<Look>> {
+    async fn refresh(&self, sighting: Option<Sighting>) -> StoreResult<Option<Snapshot>> {
         if let Some(Sighting { model, deleting, found, .. }) = sighting {
-            return Ok(Some(Look { model, deleting, found: Ok(found) }));
+            return Ok(Some(Snapshot { model, deleting, found: Ok(found) }));
         }
         let Some((model, deleting)) = self.record().await? else { return Ok(None) };
         let found = self.control.runtime.find(&model.instance_name()).await;
-        Ok(Some(Look { model, deleting, found }))
+        Ok(Some(Snapshot { model, deleting, found }))
     }
 
     /// Returns what is known before any query.

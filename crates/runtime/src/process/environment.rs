@@ -189,8 +189,8 @@ pub(super) fn refused_variable(launch: &Launch) -> Option<&str> {
 /// Returns the whole environment of an engine. Only here and in the container's request are secrets taken out of their
 /// wrappers.
 ///
-/// `mark` is the value of [`MARK`]. `hides_gpus`: the machine has GPUs, so an engine that is given none must not see them. AMD's libraries read both
-/// variables, which therefore must agree.
+/// `mark` is the value of [`MARK`]. `hides_gpus`: the machine has GPUs, so an engine that is given none must not see
+/// them. AMD's libraries read both variables, which therefore must agree.
 pub(super) fn of(
     launch: &Launch,
     base: &[(String, String)],

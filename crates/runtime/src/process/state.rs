@@ -23,7 +23,8 @@ pub struct ProcessOptions {
     pub dir: PathBuf,
     /// Id of the gateway's data directory: only a gateway that has it sees these engines.
     pub home: String,
-    /// A program that becomes a supervisor ([`supervise`](super::supervise)) when its first argument is [`VERB`](super::VERB).
+    /// A program that becomes a supervisor ([`supervise`](super::supervise)) when its first argument is
+    /// [`VERB`](super::VERB).
     pub supervisor: PathBuf,
     pub programs: Programs,
     /// Whether this machine has GPUs, so that an engine that is given none must not see them.
