@@ -13,6 +13,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
     App, audit,
+    body_room::Room,
     caller::{Caller, Grant, Stranger, in_person, in_scope, sign_in_first},
     error::{Outcome, Problem},
     guard, operation,
@@ -87,46 +88,56 @@ pub(crate) async fn enforce(
     let site = if public { Ok(()) } else { site };
     let credential = Credential::of(request.headers());
     let origin = audit::origin(&app, &request);
-    match admit(&app, &asked, site, &credential).await {
-        Ok(mut caller) => {
-            request.extensions_mut().insert(asked.policy.body);
-            let mut room = app.body_room.room(caller.as_ref().map(|it| it.user.id));
-            // A handler that reads the query string refuses unknown parameters by itself. For other changes, nobody
-            // must believe that a parameter was understood when it was not, as in `DELETE …?dry_run=true`.
-            if !request.method().is_safe()
-                && !routes::takes_query(request.method(), asked.path.as_str())
-                && let Err(problem) = operation::without_query(request.uri())
-            {
-                return problem.into_response();
-            }
-            if !request.body().is_end_stream() && !request.method().is_safe() {
-                let arrived = async {
-                    let request = operation::with_its_body(request, asked.policy.body, &mut room).await?;
-                    // The body may have taken long to arrive: a user who was deleted meanwhile must not act any more.
-                    let caller = match caller {
-                        Some(_) => admit(&app, &asked, Ok(()), &credential).await?,
-                        None => None,
-                    };
-                    Ok::<_, Problem>((request, caller))
-                };
-                (request, caller) = match arrived.await {
-                    Ok(arrived) => arrived,
-                    Err(problem) => return problem.into_response(),
-                };
-            }
-            match caller {
-                Some(caller) => {
-                    let origin = Origin { token: caller.origin.token, ..origin };
-                    request.extensions_mut().insert(Caller { origin, ..caller });
-                }
-                None => {
-                    request.extensions_mut().insert(Stranger(origin));
-                }
-            }
-            next.run(request).await
-        }
-        Err(problem) => problem.into_response(),
+    let caller = match admit(&app, &asked, site, &credential).await {
+        Ok(caller) => caller,
+        Err(problem) => return problem.into_response(),
+    };
+    request.extensions_mut().insert(asked.policy.body);
+    // Nobody must believe that a parameter was understood when it was not, as in `DELETE …?dry_run=true`. A handler that
+    // reads the query string refuses unknown parameters by itself.
+    if !routes::takes_query(request.method(), asked.path.as_str())
+        && let Err(problem) = operation::without_query(request.uri())
+    {
+        return problem.into_response();
     }
+    // The body's bytes count until the handler has answered.
+    let mut room = app.body_room.room(caller.as_ref().map(|it| it.user.id));
+    let (mut request, caller) =
+        match with_its_body(&app, &asked, &credential, caller, request, &mut room).await {
+            Ok(arrived) => arrived,
+            Err(problem) => return problem.into_response(),
+        };
+    match caller {
+        Some(caller) => {
+            let origin = Origin { token: caller.origin.token, ..origin };
+            request.extensions_mut().insert(Caller { origin, ..caller });
+        }
+        None => {
+            request.extensions_mut().insert(Stranger(origin));
+        }
+    }
+    next.run(request).await
+}
+
+/// Reads the body of a change into `room`. It may have taken long to arrive, so the caller is admitted once more: a user
+/// who was deleted meanwhile must not act any more.
+async fn with_its_body(
+    app: &App,
+    asked: &Asked,
+    credential: &Credential,
+    caller: Option<Caller>,
+    request: Request,
+    room: &mut Room,
+) -> Result<(Request, Option<Caller>), Problem> {
+    if request.body().is_end_stream() || request.method().is_safe() {
+        return Ok((request, caller));
+    }
+    let request = operation::with_its_body(request, asked.policy.body, room).await?;
+    let caller = match caller {
+        Some(_) => admit(app, asked, Ok(()), credential).await?,
+        None => None,
+    };
+    Ok((request, caller))
 }
 
 async fn admit(

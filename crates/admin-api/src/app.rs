@@ -27,8 +27,8 @@ use serde::Serialize;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::{
-    body_room::BodyRoom, disk::Disk, feed::Feed, guesses::Guesses, long_reads::LongReads,
-    password::Passwords, seats::Seats, session::Cookies, throttle::Throttle, tokens::uses::TokenUses,
+    body_room::BodyRoom, cookies::Cookies, disk::Disk, feed::Feed, guesses::Guesses, long_reads::LongReads,
+    password::Passwords, seats::Seats, throttle::Throttle, tokens::uses::TokenUses,
 };
 
 /// The admin API's state; cheap to clone.

@@ -24,7 +24,7 @@ use crate::{
     caller::Stranger,
     error::{Outcome, Problem},
     local_user,
-    operation::{Body, Created, Field, Name, NoQuery, Operation, Query, Text, form, read},
+    operation::{Body, Created, Field, Name, Operation, Text, form, read},
     password::{NewPassword, Passwords},
 };
 
@@ -128,7 +128,6 @@ pub(crate) async fn setup(
     Extension(peer): Extension<Peer>,
     uri: Uri,
     headers: HeaderMap,
-    _: Query<NoQuery>,
 ) -> Outcome<Json<SetupView>> {
     let has_owner = app.store.read().await?.any_owner().await?;
     let needs_setup_token = !has_owner && !local_user::sends(peer, &uri, &headers).await;

@@ -27,8 +27,8 @@ use crate::{
     caller::Caller,
     error::{Outcome, Problem},
     operation::{
-        Body, Created, Deleted, Field, Line, Listed, NoQuery, Operation, Page, Query, Switch, UuidId,
-        Written, form, query,
+        Body, Created, Deleted, Field, Line, Listed, Operation, Page, Query, Switch, UuidId, Written, form,
+        query,
     },
 };
 
@@ -183,7 +183,6 @@ pub(crate) async fn show(
     app: State<App>,
     caller: Caller,
     UuidId(id): UuidId,
-    _: Query<NoQuery>,
 ) -> Outcome<Written<Json<ChatView>>> {
     let mut tx = app.store.read().await?;
     let chat = tx.chat(caller.user.id, id).await?.ok_or_else(|| missing(id))?;

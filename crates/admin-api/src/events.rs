@@ -5,6 +5,7 @@
 //! ends with the session, and when the gateway drains (the data plane ends every event stream then).
 
 pub(crate) mod message;
+mod watch;
 
 use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
 
@@ -29,7 +30,6 @@ use tokio::{
 };
 
 use self::message::{Lag, LogLine, Message, OfModel};
-pub use crate::feed::watch;
 use crate::{
     App,
     app::LogStream,
@@ -41,6 +41,7 @@ use crate::{
     seats::Seat,
     session,
 };
+pub use watch::watch;
 
 /// How long a browser waits after a broken connection before it comes back, in milliseconds.
 const RETRY_MS: u32 = 2000;
@@ -127,7 +128,7 @@ pub(crate) async fn events(
             Some((id, app.engines.follow(&model, LogWindow::last(LOG_TAIL)).await?))
         }
     };
-    app.feed.look(&app).await?;
+    watch::look(&app).await?;
     let (begin, live) = app.feed.begin(seen.as_deref());
 
     let mut first = format!("retry: {RETRY_MS}\n\n");

@@ -1,32 +1,21 @@
 //! Changes of models as numbered events: a bounded ring from which late readers catch up, and a broadcast for readers
-//! that are up to date. Models are not looked at while nobody listens.
+//! that are up to date.
 
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
-use gantry_domain::{ModelId, diagnosis::Diagnosis, job::Job, model::Model};
+use gantry_domain::{ModelId, job::Job};
 use tokio::sync::{Notify, broadcast};
-use tracing::warn;
 
-use crate::{
-    App,
-    error::Outcome,
-    events::message::{Message, ModelNow, OfModel, Pull, PullNow, PulledModel},
-    models,
-};
+use crate::events::message::{Message, ModelNow, OfModel, Pull, PullNow, PulledModel};
 
 /// Number of past events that the ring keeps, or twice the number of models if that is more: one look may make an event
 /// for each model and for its pull.
 const RING: usize = 512;
 /// Most events that wait in the broadcast. A reader that is further behind is served from the ring.
 const BEHIND: usize = 256;
-/// How often models are looked at, besides after every phase that the reconciler stores. This finds what another
-/// gateway or a command changed, and how far pulls are.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-
 /// One event.
 #[derive(Debug)]
 pub(crate) struct Event {
@@ -41,8 +30,8 @@ pub struct Feed {
     ring: Mutex<Ring>,
     live: broadcast::Sender<Arc<Event>>,
     /// Held while models are read and compared, so that an older reading can't follow a newer one.
-    looking: tokio::sync::Mutex<()>,
-    /// Wakes [`watch`] when a reader comes.
+    comparing: tokio::sync::Mutex<()>,
+    /// Notified when a reader comes: models are looked at only while somebody reads.
     awake: Notify,
 }
 
@@ -54,10 +43,11 @@ struct Ring {
     models: BTreeMap<ModelId, Seen>,
 }
 
+/// One model, as readers are shown it.
 #[derive(Debug, Clone, PartialEq)]
-struct Seen {
-    model: ModelNow,
-    pull: Option<Pull>,
+pub(crate) struct Seen {
+    pub(crate) model: ModelNow,
+    pub(crate) pull: Option<Pull>,
 }
 
 /// Where a reader begins.
@@ -82,7 +72,7 @@ impl Default for Feed {
             boot: uuid::Uuid::now_v7().simple().to_string(),
             ring: Mutex::default(),
             live: broadcast::Sender::new(BEHIND),
-            looking: tokio::sync::Mutex::default(),
+            comparing: tokio::sync::Mutex::default(),
             awake: Notify::new(),
         }
     }
@@ -120,13 +110,25 @@ impl Feed {
         format!("{}-{n}", self.boot)
     }
 
-    /// Looks at all models and sends events about what changed since the last time.
-    pub(crate) async fn look(&self, app: &App) -> Outcome<()> {
-        let _one_at_a_time = self.looking.lock().await;
-        let models = app.store.read().await?.models(true).await?;
-        let now = models.iter().map(|it| (it.id, seen(app, it))).collect();
+    /// Compares the models with those of the last call, and sends events about what changed. `read` gives the models as
+    /// they are; it begins when nobody else compares.
+    pub(crate) async fn update<E>(
+        &self,
+        read: impl Future<Output = Result<BTreeMap<ModelId, Seen>, E>>,
+    ) -> Result<(), E> {
+        let _one_at_a_time = self.comparing.lock().await;
+        let now = read.await?;
         self.ring().update(now, &self.live);
         Ok(())
+    }
+
+    pub(crate) fn has_readers(&self) -> bool {
+        self.live.receiver_count() > 0
+    }
+
+    /// Returns when a reader has come.
+    pub(crate) async fn reader_came(&self) {
+        self.awake.notified().await;
     }
 
     /// Sends an event about the progress of a job.
@@ -172,44 +174,6 @@ impl Ring {
         self.events.push_back(Arc::clone(&event));
         // Nobody may be listening.
         let _ = live.send(event);
-    }
-}
-
-fn seen(app: &App, model: &Model) -> Seen {
-    let (state, reason) = model.state();
-    let live = app.engines.live(model.id);
-    Seen {
-        model: ModelNow {
-            id: model.id,
-            served_name: model.served_name.clone(),
-            state,
-            state_reason: reason,
-            needs_apply: models::needs_apply(model, &live).is_some(),
-            archived: model.archived,
-            diagnosis: model.diagnosis.as_ref().map(Diagnosis::line),
-        },
-        pull: live.pull.map(|(done, known)| Pull { done, known }),
-    }
-}
-
-/// Looks at models while somebody listens, until `stop` ends.
-pub async fn watch(app: App, stop: impl Future<Output = ()>) {
-    let mut stop = std::pin::pin!(stop);
-    let mut phases = app.phases.subscribe();
-    loop {
-        let listened_to = app.feed.live.receiver_count() > 0;
-        tokio::select! {
-            () = &mut stop => return,
-            () = app.feed.awake.notified() => {}
-            // If phases came too fast to be read one by one, that is a reason to look, too.
-            _ = phases.recv(), if listened_to => {}
-            () = tokio::time::sleep(LOOK_EVERY), if listened_to => {}
-        }
-        if app.feed.live.receiver_count() > 0
-            && let Err(problem) = app.feed.look(&app).await
-        {
-            warn!(error = problem.0.message, "the models can't be looked at for who watches them");
-        }
     }
 }
 

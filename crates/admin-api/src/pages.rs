@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::{
     assets::{Asset, text_file},
     error::Outcome,
-    operation::{Doc, NoQuery, Operation, Output, Query, Written},
+    operation::{Doc, Operation, Output, Written},
 };
 
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
@@ -41,10 +41,7 @@ impl Output for OpenApi {
 
 pub(crate) const OPENAPI: Operation = Operation::new("getOpenApi", "This document");
 
-pub(crate) async fn openapi(
-    Extension(Document(document)): Extension<Document>,
-    _: Query<NoQuery>,
-) -> Outcome<Written<OpenApi>> {
+pub(crate) async fn openapi(Extension(Document(document)): Extension<Document>) -> Outcome<Written<OpenApi>> {
     static TEXT: OnceLock<Bytes> = OnceLock::new();
     let text = TEXT.get_or_init(|| document().to_string().into()).clone();
     Ok(Written::new(([(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-cache")], text)))
@@ -62,6 +59,6 @@ impl Output for Page {
 pub(crate) const DOCS: Operation = Operation::new("getDocs", "This document as a page")
     .about("The page needs nothing from elsewhere, so that it works without internet.");
 
-pub(crate) async fn docs(_: Query<NoQuery>) -> Outcome<Written<Page>> {
+pub(crate) async fn docs() -> Outcome<Written<Page>> {
     Ok(Written::new(text_file("text/html; charset=utf-8", include_str!("pages/docs.html"))))
 }

@@ -19,7 +19,7 @@ use crate::{
     app::LiveRoute,
     caller::Caller,
     error::{Outcome, Problem},
-    operation::{Listed, NoQuery, Operation, Page, Query},
+    operation::{Listed, Operation, Page, Query},
 };
 
 /// llama-server's context unless the record says otherwise: the specification's default of `context_size`, which is
@@ -103,7 +103,6 @@ pub(crate) async fn constraints(
     app: State<App>,
     caller: Caller,
     path: Result<Path<String>, PathRejection>,
-    _: Query<NoQuery>,
 ) -> Outcome<Json<Constraints>> {
     let path = path.map_err(|_| Problem::new(ErrorCode::InvalidRequest, "the path can't be read"))?.0;
     // The listener hands over only paths that end in `/constraints`.

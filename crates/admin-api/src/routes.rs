@@ -266,24 +266,27 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
+/// The key of a route in the tables below: `GET` routes answer HEAD too.
+fn as_routed<'a>(method: &Method, path: &'a str) -> (Method, &'a str) {
+    let method = if method == Method::HEAD { &Method::GET } else { method };
+    (method.clone(), path)
+}
+
 /// Policies by path pattern and method, for the check that runs before every handler.
 pub(crate) fn policy(method: &Method, path: &str) -> Option<Policy> {
     static POLICIES: LazyLock<HashMap<(Method, &'static str), Policy>> =
         LazyLock::new(|| routes().into_iter().map(|it| ((it.method, it.path), it.policy)).collect());
-    // `get` routes answer HEAD too.
-    let method = if method == Method::HEAD { &Method::GET } else { method };
-    let key: (Method, &str) = (method.clone(), path);
-    POLICIES.get(&key as &(Method, &str)).copied()
+    POLICIES.get(&as_routed(method, path) as &(Method, &str)).copied()
 }
 
-/// Returns whether the route reads its query string: its documentation then has parameters of it.
+/// Returns whether the route reads its query string, or ignores it because probes may put anything there. The
+/// documentation of a route that reads it has parameters of it.
 pub(crate) fn takes_query(method: &Method, path: &str) -> bool {
     static ROUTES: LazyLock<HashSet<(Method, &'static str)>> = LazyLock::new(|| {
         let all = routes().into_iter();
-        all.filter(|it| it.doc().has_query()).map(|it| (it.method, it.path)).collect()
+        all.filter(|it| it.path == "/readyz" || it.doc().has_query()).map(|it| (it.method, it.path)).collect()
     });
-    let key: (Method, &str) = (method.clone(), path);
-    ROUTES.contains(&key as &(Method, &str))
+    ROUTES.contains(&as_routed(method, path) as &(Method, &str))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A small HTTP/1.1 client: one connection, and the requests that are sent on it one after the other.
 //!
-//! There is no task behind a connection. Whoever waits for an answer drives it, so dropping that future, for example
+//! There is no task behind a connection. The future that waits for an answer drives it, so dropping it, for example
 //! because its time is over, stops everything at once.
 
 use std::{io, pin::Pin};

@@ -23,7 +23,7 @@ pub struct Traits {
     pub loads_archives: bool,
     /// Its images can be written to such archives.
     pub exports_images: bool,
-    /// Engines use the GPUs of this machine with its own drivers, whoever made them. Otherwise the runtime hands GPUs to
+    /// Engines use the GPUs of this machine with its own drivers, from any vendor. Otherwise the runtime hands GPUs to
     /// them, and only NVIDIA's.
     pub shares_host_gpus: bool,
     /// Engines find files at the paths of this machine and listen on its loopback. Otherwise folders are mounted at

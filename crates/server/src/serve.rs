@@ -14,7 +14,7 @@ use gantry_admin_api::{
     events,
     feed::Feed,
     seats::Seats,
-    tokens::uses::{self, TokenUses},
+    tokens::{keep, uses::TokenUses},
 };
 use gantry_connect::HttpUrl;
 use gantry_control::{
@@ -210,7 +210,7 @@ fn follow(supervisor: &Supervisor, app: &App, jobs: &jobs::Jobs) {
         stop.run_until_cancelled(progress).await;
     });
     supervisor.spawn("events", |stop| events::watch(watched, async move { stop.cancelled().await }));
-    supervisor.spawn("tokens", |stop| uses::keep(used, async move { stop.cancelled().await }));
+    supervisor.spawn("tokens", |stop| keep::keep(used, async move { stop.cancelled().await }));
 }
 
 /// Shows the progress of jobs in the feed of events.

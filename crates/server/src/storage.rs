@@ -7,9 +7,9 @@ use std::{
 
 use anyhow::Context;
 use gantry_admin_api::{
+    Cookies,
     bootstrap::{FirstOwner, create_owner},
     password::Passwords,
-    session::Cookies,
 };
 use gantry_control::base_dir;
 use gantry_domain::{

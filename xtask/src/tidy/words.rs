@@ -45,7 +45,7 @@ const RULES: &[Rule] = &[
 ];
 
 /// Folders that are free of the rules until their own clean-up is done.
-const LATER: &[&str] = &["crates/admin-api/", "crates/cli/", "crates/control/", "crates/dataplane/"];
+const LATER: &[&str] = &[];
 
 /// Folders with nothing that we wrote: build outputs, data of a gateway, other people's packages.
 const NOT_OURS: &[&str] = &["target", "node_modules", "__pycache__"];

@@ -24,7 +24,7 @@ query! {
     }
 }
 
-pub(crate) const LIST: Operation = Operation::new("listOwnKeys", "List the own keys");
+pub(crate) const LIST: Operation = Operation::new("listOwnKeys", "List your own keys");
 
 pub(crate) async fn list(
     app: State<App>,
@@ -59,7 +59,7 @@ pub(crate) async fn create(
 }
 
 pub(crate) const REVOKE: Operation =
-    Operation::new("revokeOwnKey", "Revoke an own key").about("The key stops working at once.");
+    Operation::new("revokeOwnKey", "Revoke one of your own keys").about("The key stops working at once.");
 
 pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Deleted<KeyId>> {
     let mut tx = app.store.write().await?;

@@ -9,13 +9,7 @@ use gantry_domain::{
 };
 use gantry_store::{KeyFilter, Sort};
 
-use crate::{
-    App,
-    app::LimitHolder,
-    caller::Caller,
-    error::Outcome,
-    operation::{NoQuery, Operation, Query},
-};
+use crate::{App, app::LimitHolder, caller::Caller, error::Outcome, operation::Operation};
 
 /// Most keys of one user that are shown; users can make 100 themselves.
 const MAX_KEYS: i64 = 1000;
@@ -50,7 +44,7 @@ pub(crate) const SHOW: Operation = Operation::new("getOwnLimits", "Own limits").
      gateways used comes in within a second or so.",
 );
 
-pub(crate) async fn show(app: State<App>, caller: Caller, _: Query<NoQuery>) -> Outcome<Json<OwnLimits>> {
+pub(crate) async fn show(app: State<App>, caller: Caller) -> Outcome<Json<OwnLimits>> {
     let filter = KeyFilter {
         scope_user: Some(caller.user.id),
         status: Some((KeyStatus::Active, app.clock.now())),

@@ -19,7 +19,7 @@ use crate::{
     App,
     caller::Caller,
     error::Outcome,
-    operation::{Done, NoQuery, Operation, Query},
+    operation::{Done, Operation},
 };
 
 view! {
@@ -47,7 +47,7 @@ view! {
 
 pub(crate) const ME: Operation = Operation::new("getMe", "Who am I");
 
-pub(crate) async fn me(caller: Caller, _: Query<NoQuery>) -> Outcome<Json<WhoAmI>> {
+pub(crate) async fn me(caller: Caller) -> Outcome<Json<WhoAmI>> {
     Ok(Json(WhoAmI { user: Me::from(&caller.user) }))
 }
 

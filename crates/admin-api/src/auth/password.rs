@@ -20,7 +20,7 @@ form! {
     }
 }
 
-pub(crate) const CHANGE: Operation = Operation::new("changeOwnPassword", "Change the own password")
+pub(crate) const CHANGE: Operation = Operation::new("changeOwnPassword", "Change your own password")
     .about("All sessions of the user end; the answer sets the cookie of a new one.")
     .errors(&[ErrorCode::InvalidCredentials, ErrorCode::TooManyAttempts]);
 

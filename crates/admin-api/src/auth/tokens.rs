@@ -109,7 +109,7 @@ impl Field for Expiry {
     }
 }
 
-pub(crate) const LIST: Operation = Operation::new("listOwnTokens", "List the own tokens");
+pub(crate) const LIST: Operation = Operation::new("listOwnTokens", "List your own tokens");
 
 pub(crate) async fn list(
     app: State<App>,
@@ -191,7 +191,7 @@ async fn made_lately(tx: &mut Tx, user: UserId, now: Timestamp) -> Outcome<i64> 
     Ok(tx.audit_rows(&filter, 0, 0).await?.1)
 }
 
-pub(crate) const REVOKE: Operation = Operation::new("revokeOwnToken", "Revoke an own token")
+pub(crate) const REVOKE: Operation = Operation::new("revokeOwnToken", "Revoke one of your own tokens")
     .about("The token stops working at once and is gone from the list.");
 
 pub(crate) async fn revoke(app: State<App>, caller: Caller, Id(id): Id) -> Outcome<Deleted<TokenId>> {

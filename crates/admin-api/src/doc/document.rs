@@ -24,13 +24,13 @@ const EXAMPLES: &str = include_str!("examples.json");
 
 /// Groups of operations, by how their paths begin; the first that fits counts.
 const TAGS: &[(&str, &str, &str)] = &[
-    ("/v1/chat/sessions", "Playground", "Chats of the signed-in user, and what he may talk to."),
+    ("/v1/chat/sessions", "Playground", "Chats of the signed-in user, and the models that they may talk to."),
     ("/v1/models/running", "Playground", ""),
     ("/v1/models/{model_name}/constraints", "Playground", ""),
     ("/v1", "Inference", "What programs call with an API key."),
     ("/tokenize", "Inference", ""),
     ("/detokenize", "Inference", ""),
-    ("/auth/keys", "Own account", "Sign-in, and what any signed-in user does about himself."),
+    ("/auth/keys", "Own account", "Sign-in, and what signed-in users do with their own account."),
     ("/auth", "Own account", ""),
     ("/admin/bootstrap-owner", "Own account", ""),
     ("/admin/keys", "Keys", "API keys of users and organisations."),

@@ -99,7 +99,7 @@ impl OwnKeyForm {
             if let (Some(given), Some(cap)) = (given, cap)
                 && given > cap
             {
-                return Err(Problem::invalid(name, format!("`{name}` of an own key may be at most {cap}")));
+                return Err(Problem::invalid(name, format!("`{name}` of your own key may be at most {cap}")));
             }
         }
         if settings.limit_mode != LimitMode::Enforce {
@@ -227,7 +227,7 @@ impl Field for OwnServedNames {
             return ServedNames::complaint(name, value);
         }
         let most = MAX_OWN_MODELS_BYTES >> 10;
-        format!("`{name}` of an own key may have at most {MAX_OWN_MODELS} names of {most} KiB together")
+        format!("`{name}` of your own key may have at most {MAX_OWN_MODELS} names of {most} KiB together")
     }
 
     fn schema(_: &mut Components) -> Value {

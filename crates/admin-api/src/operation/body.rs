@@ -12,7 +12,8 @@ use gantry_domain::{ApiError, ErrorCode, FieldProblem};
 use http_body_util::BodyExt;
 use serde_json::{Map, Value};
 
-use crate::{body_room::Room, duplicate, error::Problem, policy::BodyLimit};
+use super::form::{Fields, Form};
+use crate::{App, body_room::Room, duplicate, error::Problem, policy::BodyLimit};
 
 /// Longest time for a body to arrive. The largest bodies have 3 MiB (`BodyLimit::CHAT`).
 const BODY_TIME: Duration = Duration::from_secs(30);
@@ -89,6 +90,38 @@ impl<S: Send + Sync> FromRequest<S> for MaybeObject {
         }
         Object::parse(json, &bytes).map(Self)
     }
+}
+
+/// A JSON body that is read as the form `F`, with every mistake in it found at once.
+pub(crate) struct Body<F>(pub(crate) F);
+
+/// Like [`Body`], but a request without a body counts as an object without fields.
+pub(crate) struct OptionalBody<F>(pub(crate) F);
+
+impl<F: Form> FromRequest<App> for Body<F> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let object = Object::from_request(request, app).await?;
+        read_form(object, app).map(Self)
+    }
+}
+
+impl<F: Form> FromRequest<App> for OptionalBody<F> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let MaybeObject(object) = MaybeObject::from_request(request, app).await?;
+        read_form(object, app).map(Self)
+    }
+}
+
+fn read_form<F: Form>(object: Object, app: &App) -> Result<F, Problem> {
+    let mut fields = Fields::new(object.0, app.clock.now());
+    let form = F::read(&mut fields);
+    fields.finish()?;
+    // Without a problem there is a form.
+    form.ok_or_else(|| ApiError::internal().into())
 }
 
 /// Returns whether `Content-Type` says that the body is JSON, and the body.

@@ -1,19 +1,17 @@
-//! JSON bodies: each field is declared once, in [`form!`](crate::operation::form), and read, checked and documented from
-//! there.
+//! The fields of JSON bodies: each is declared once, in [`form!`](crate::operation::form), and read, checked and documented
+//! from there.
 
 use std::{borrow::Cow, marker::PhantomData};
 
-use axum::extract::{FromRequest, Request};
 use gantry_domain::{
     ApiError, FieldProblem, Timestamp,
     schema::{self, Components, Member},
 };
 use serde_json::{Map, Value};
 
-use super::body::{MaybeObject, Object};
-use crate::{App, error::Problem};
+use crate::error::Problem;
 
-/// Takes fields out of an [`Object`] one by one and collects every problem; what is left over is unknown.
+/// Takes fields out of a JSON object one by one and collects every problem; what is left over is unknown.
 pub(crate) struct Fields {
     map: Map<String, Value>,
     problems: Vec<FieldProblem>,
@@ -22,8 +20,8 @@ pub(crate) struct Fields {
 
 impl Fields {
     /// `now` is the time that times in the body are compared with.
-    pub(crate) fn new(object: Object, now: Timestamp) -> Self {
-        Self { map: object.0, problems: Vec::new(), now }
+    pub(crate) fn new(map: Map<String, Value>, now: Timestamp) -> Self {
+        Self { map, problems: Vec::new(), now }
     }
 
     pub(crate) fn problem(&mut self, param: &str, message: impl Into<String>) {
@@ -201,12 +199,6 @@ pub(crate) mod read {
     }
 }
 
-/// A JSON body that is read as the form `F`, with every mistake in it found at once.
-pub(crate) struct Body<F>(pub(crate) F);
-
-/// Like [`Body`], but a request without a body counts as an object without fields.
-pub(crate) struct OptionalBody<F>(pub(crate) F);
-
 /// The fields of a body, or some of them. Declared by [`form!`]; written by hand only where fields depend on one another.
 pub(crate) trait Form: Sized {
     /// Takes its fields out of the body. `None` if a required one is missing or wrong, which `fields` has noted.
@@ -221,32 +213,6 @@ pub(crate) trait Form: Sized {
         Self::members(all, &mut members);
         schema::closed(members)
     }
-}
-
-impl<F: Form> FromRequest<App> for Body<F> {
-    type Rejection = Problem;
-
-    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let object = Object::from_request(request, app).await?;
-        read_form(object, app).map(Self)
-    }
-}
-
-impl<F: Form> FromRequest<App> for OptionalBody<F> {
-    type Rejection = Problem;
-
-    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let MaybeObject(object) = MaybeObject::from_request(request, app).await?;
-        read_form(object, app).map(Self)
-    }
-}
-
-fn read_form<F: Form>(object: Object, app: &App) -> Result<F, Problem> {
-    let mut fields = Fields::new(object, app.clock.now());
-    let form = F::read(&mut fields);
-    fields.finish()?;
-    // Without a problem there is a form.
-    form.ok_or_else(|| ApiError::internal().into())
 }
 
 /// What a field of a body may be.

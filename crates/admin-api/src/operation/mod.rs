@@ -19,13 +19,13 @@ mod values;
 use gantry_domain::ErrorCode;
 
 pub(crate) use answer::{Accepted, Created, Deleted, Done, Either, Listed, Written};
-pub(crate) use body::with_its_body;
+pub(crate) use body::{Body, OptionalBody, with_its_body};
 pub(crate) use doc::{Doc, JSON, Param, Reply};
-pub(crate) use form::{Body, Change, Field, Fields, Form, OptionalBody, form, read};
+pub(crate) use form::{Change, Field, Fields, Form, form, read};
 pub(crate) use parameters::{Choice, Number, Search, Switch};
 pub(crate) use path::{Id, UuidId};
 pub(crate) use query::{
-    NoQuery, Page, Parameter, Parameters, Params, Query, QueryValue, Required, query, without_query,
+    Page, Parameter, Parameters, Params, Query, QueryValue, Required, query, without_query,
 };
 pub(crate) use signature::{Input, Output, Signature};
 pub(crate) use values::{Future, Line, Name, Text};

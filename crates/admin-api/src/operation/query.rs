@@ -212,11 +212,6 @@ macro_rules! query {
 }
 pub(crate) use query;
 
-query! {
-    /// A query string without parameters.
-    pub(crate) struct NoQuery {}
-}
-
 /// A value of one parameter.
 pub(crate) trait QueryValue: Sized {
     /// What it takes, in words: "`name` must be …".

@@ -1,5 +1,6 @@
 //! `/admin/tokens`, the view that `/auth/tokens` shares, and the check of a token in a request.
 
+pub mod keep;
 pub(crate) mod standing;
 pub mod uses;
 
@@ -22,7 +23,7 @@ use crate::{
     operation::{Deleted, Id, Listed, Operation, Page, Query, query},
     users,
 };
-use standing::Standing;
+use standing::{Standing, status};
 
 view! {
     /// A token as lists show it.
@@ -62,17 +63,6 @@ impl TokenView {
             last_used_at: last_used_at.map(Rfc3339),
             status,
         }
-    }
-}
-
-/// Returns the status of a token at `now`. A revoked token is gone.
-fn status(holder: &TokenHolder, now: Timestamp) -> KeyStatus {
-    if holder.token.expires_at <= now {
-        KeyStatus::Expired
-    } else if holder.user.enabled && holder.org_enabled {
-        KeyStatus::Active
-    } else {
-        KeyStatus::HolderDisabled
     }
 }
 

@@ -5,11 +5,10 @@ use std::{
     time::Duration,
 };
 
-use gantry_domain::{OrgId, Role, identity::User, key::KeyStatus};
+use gantry_domain::{OrgId, Role, Timestamp, identity::User, key::KeyStatus};
 use gantry_store::{StoreResult, TokenHolder};
 use tokio::time::Instant;
 
-use super::status;
 use crate::App;
 
 /// Shortest time between two questions of a stream to the database. Every stream asks for itself, so it does not ask
@@ -82,6 +81,17 @@ impl Standing {
     }
 }
 
+/// Returns the status of a token at `now`. A revoked token is gone.
+pub(super) fn status(holder: &TokenHolder, now: Timestamp) -> KeyStatus {
+    if holder.token.expires_at <= now {
+        KeyStatus::Expired
+    } else if holder.user.enabled && holder.org_enabled {
+        KeyStatus::Active
+    } else {
+        KeyStatus::HolderDisabled
+    }
+}
+
 async fn look(app: &App, hash: &[u8; 32]) -> StoreResult<Option<TokenHolder>> {
     app.store.read_quick().await?.token(hash).await
 }
@@ -98,7 +108,7 @@ mod tests {
         assert!(!asked.due(after(1)) && asked.due(after(2)) && !asked.due(after(3)) && asked.due(after(4)));
         assert!(asked.heard(None, after(29)) && asked.heard(Some(true), after(29)));
         assert!(asked.heard(None, after(58)));
-        assert!(!asked.heard(None, after(59)), "for so long nobody knows");
+        assert!(!asked.heard(None, after(59)), "after 30 s without an answer, nobody knows");
         assert!(!asked.heard(Some(false), after(30)), "an answer counts at once");
     }
 }

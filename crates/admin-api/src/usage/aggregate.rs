@@ -104,7 +104,7 @@ query! {
 
 pub(crate) const AGGREGATE: Operation = Operation::new("aggregateUsage", "Totals by group")
     .about(
-        "Errors are requests with a status of 400 or more, whoever is to blame. `deleted` says that nothing that you may \
+        "Errors are requests with a status of 400 or more, whether the client or the engine is to blame. `deleted` says that nothing that you may \
          see has this id any more. Requests without a model name are the group `no model`, whose `model_name` is empty.",
     )
     .errors(READ_ERRORS);

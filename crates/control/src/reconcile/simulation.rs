@@ -487,7 +487,7 @@ impl Sim {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "how many seeds is for whoever runs the tests to say")]
+#[expect(clippy::disallowed_methods, reason = "the person who runs the tests says how many seeds")]
 async fn simulate(part: u64) {
     let seeds: Vec<u64> = match std::env::var("GANTRY_SIM_SEED").map(|it| it.parse().unwrap()) {
         Ok(seed) if part == 0 => vec![seed],

@@ -54,8 +54,8 @@ impl Untried {
     /// counts as tried.
     ///
     /// # Errors
-    /// 502 `model_unavailable`: no engine admits the request, or none is left. Of several refusals, the one with the
-    /// shortest `Retry-After` is given.
+    /// 502 `model_unavailable`: no engine admits the request, or none is left. If several refuse, the
+    /// refusal with the shortest `Retry-After` is given.
     pub(crate) fn enter(
         &mut self,
         all: &[Arc<Upstream>],

@@ -71,7 +71,7 @@ async fn running_requests_end_before_the_gateway_does() {
     }
     let seen: Vec<_> = answers.iter().map(|it| (it.status, it.header("connection"))).collect();
     assert_eq!(seen, [200, 503, 503, 503].map(|it| (it, Some("close"))));
-    assert_eq!(answers[1].body, "leaving", "whoever answers is told");
+    assert_eq!(answers[1].body, "leaving", "the last answer before the end says it");
     assert_eq!((answers[2].code(), answers[3].code()), ("shutting_down".into(), "shutting_down".into()));
     assert!(
         answers[3].header("retry-after").is_some() && answers[3].header("x-should-retry") == Some("true")

@@ -280,7 +280,7 @@ async fn one_who_is_told_nothing_takes_the_model_from_nobody_else() {
         // And again, with a connection of its own.
         waits = gateway.client().await;
         drop(silent);
-        until("he left", || gateway.shared.counters.requests_total() == 60 + 11 * (n + 1)).await;
+        until("the client left", || gateway.shared.counters.requests_total() == 60 + 11 * (n + 1)).await;
     }
     gateway.rows(93).await;
 }
