@@ -2,7 +2,7 @@
 
 use gantry_domain::{
     ErrorCode,
-    endpoint::{Counted, Endpoint},
+    endpoint::{Counted, Endpoint, Input},
 };
 use serde_json::{Value, json};
 
@@ -96,21 +96,8 @@ pub(super) fn operations() -> Vec<Operation> {
 }
 
 fn inference(endpoint: Endpoint) -> Doc {
-    let (id, summary) = match endpoint {
-        Endpoint::ChatCompletions => ("createChatCompletion", "Chat (OpenAI)"),
-        Endpoint::Completions => ("createCompletion", "Complete a text (OpenAI)"),
-        Endpoint::Embeddings => ("createEmbedding", "Turn texts into vectors (OpenAI)"),
-        Endpoint::Responses => ("createResponse", "Responses (OpenAI)"),
-        Endpoint::Messages => ("createMessage", "Messages (Anthropic)"),
-        Endpoint::CountTokens => ("countMessageTokens", "Count the tokens of messages (Anthropic)"),
-        Endpoint::Rerank => {
-            ("rerank", "Order documents by how well they answer a query; also `/rerank`, `/v2/rerank`")
-        }
-        Endpoint::Score => ("score", "Score pairs of texts; also `/score`"),
-        Endpoint::Tokenize => ("tokenize", "Turn a text into tokens"),
-        Endpoint::Detokenize => ("detokenize", "Turn tokens into a text"),
-    };
-    let doc = Doc::new(id, summary).about(
+    let facts = endpoint.facts();
+    let doc = Doc::new(facts.operation_id, facts.summary).about(
         "The body goes to the engine unchanged, and so does its answer come back: what it takes besides `model` and \
          `stream` is the engine's to say, errors with a status that is not listed here included.",
     );
@@ -161,26 +148,26 @@ fn body(endpoint: Endpoint) -> Value {
     let one_or_more = || json!({ "anyOf": [text(), { "type": "array" }] });
     let messages = || json!({ "type": "array", "items": { "type": "object" } });
     let (mut required, mut fields) = (vec!["model"], vec![("model", described(text(), "A served name."))]);
-    match endpoint {
-        Endpoint::ChatCompletions | Endpoint::Messages | Endpoint::CountTokens => {
+    match endpoint.facts().input {
+        Input::Messages => {
             required.push("messages");
             fields.push(("messages", messages()));
         }
-        Endpoint::Completions => {
+        Input::Prompt => {
             required.push("prompt");
             fields.push(("prompt", one_or_more()));
         }
-        Endpoint::Embeddings | Endpoint::Responses => {
+        Input::Input => {
             required.push("input");
             fields.push(("input", one_or_more()));
         }
-        Endpoint::Rerank => {
+        Input::Documents => {
             required.extend(["query", "documents"]);
             fields.extend([("query", text()), ("documents", one_or_more())]);
         }
-        Endpoint::Score => fields.extend([("text_1", texts()), ("text_2", texts())]),
-        Endpoint::Tokenize => fields.extend([("prompt", text()), ("messages", messages())]),
-        Endpoint::Detokenize => {
+        Input::Pairs => fields.extend([("text_1", texts()), ("text_2", texts())]),
+        Input::Text => fields.extend([("prompt", text()), ("messages", messages())]),
+        Input::Tokens => {
             required.push("tokens");
             fields.push(("tokens", json!({ "type": "array", "items": { "type": "integer" } })));
         }

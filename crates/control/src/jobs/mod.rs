@@ -179,9 +179,13 @@ impl Jobs {
         let new = NewJob { kind, object: object.to_owned(), gateway: self.gateway.clone() };
         let mut tx = self.store.write().await?;
         let job = tx.insert_job(&new, self.clock.now()).await?;
-        tx.commit().await?;
-        let handle = JobHandle::new(job);
-        self.running.lock().insert(handle.0.job.id, handle.clone());
+        let (id, handle) = (job.id, JobHandle::new(job));
+        // Before others can see the record: one that runs and that nobody works on counts as interrupted.
+        self.running.lock().insert(id, handle.clone());
+        if let Err(error) = tx.commit().await {
+            self.running.lock().remove(&id);
+            return Err(error);
+        }
         let (done, result) = oneshot::channel();
         let (jobs, work) = (Arc::clone(self), work(handle.clone()));
         let whole = async move {
@@ -303,6 +307,11 @@ pub async fn run(jobs: Arc<Jobs>, stop: CancellationToken) {
         }
     }
     jobs.ending.store(true, Release);
+    // Jobs that were recorded and not begun yet must have an end, too.
+    waiting.close();
+    while let Some(next) = waiting.recv().await {
+        work.push(next);
+    }
     for handle in jobs.running.lock().values() {
         handle.0.cancel.cancel();
     }

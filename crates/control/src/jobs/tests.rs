@@ -140,3 +140,22 @@ async fn a_job_whose_gateway_ends_or_dies_has_failed() {
     assert_eq!(state(alive).await, JobState::Running, "another gateway's job");
     gateway.end().await;
 }
+
+#[tokio::test]
+async fn jobs_that_have_not_begun_when_the_gateway_ends_have_failed() {
+    let dir = TempDir::new().unwrap();
+    let store = store(&dir).await;
+    let jobs = Jobs::new(store.clone(), Clock::default(), "here".to_owned());
+    let mut results = Vec::new();
+    for _ in 0..8 {
+        let hangs = |_| std::future::pending::<Result<(), ApiError>>();
+        results.push(jobs.start(JobKind::ImageLoad, "a.tar", hangs).await.unwrap());
+    }
+    let stop = CancellationToken::new();
+    stop.cancel();
+    run(jobs, stop).await;
+    for result in results {
+        assert!(result.await.unwrap().is_err());
+    }
+    assert!(records(&store).await.iter().all(|it| it.state == JobState::Failed));
+}

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use gantry_domain::{
     ApiError, ErrorCode,
     endpoint::{Counted, Endpoint},
+    model::Task,
     usage::Outcome,
 };
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -332,7 +333,7 @@ impl Tap {
                 events.n_content().saturating_sub(self.departed.estimate.answers()) + unseen
             }
             (Some(events), _) => events.n_content() + unseen,
-            (None, Endpoint::Embeddings | Endpoint::Rerank | Endpoint::Score) => 0,
+            (None, endpoint) if endpoint.task() == Some(Task::Embed) => 0,
             (None, _) => estimate_tokens(self.bytes).max(unseen),
         }
     }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use gantry_dataplane::spans::{Call, Span};
-use gantry_domain::{endpoint::Endpoint, usage::STATUS_CLIENT_CLOSED};
+use gantry_domain::usage::STATUS_CLIENT_CLOSED;
 use gantry_settings::Settings;
 use opentelemetry_proto::tonic::{
     collector::trace::v1::ExportTraceServiceRequest,
@@ -106,7 +106,7 @@ fn attributes(it: Span) -> Vec<KeyValue> {
 }
 
 fn call(all: &mut Vec<KeyValue>, it: Call) {
-    all.push(text("gen_ai.operation.name", operation(it.endpoint)));
+    all.push(text("gen_ai.operation.name", it.endpoint.facts().telemetry_name));
     if !it.model.is_empty() {
         all.push(text("gen_ai.request.model", it.model));
     }
@@ -128,20 +128,6 @@ fn call(all: &mut Vec<KeyValue>, it: Call) {
         all.push(value("gantry.usage.estimated", Value::BoolValue(true)));
     }
     all.push(text("gantry.outcome", it.outcome.as_str()));
-}
-
-/// Returns the operation's name. The conventions have names for the first three; others are allowed.
-fn operation(endpoint: Endpoint) -> &'static str {
-    match endpoint {
-        Endpoint::ChatCompletions | Endpoint::Responses | Endpoint::Messages => "chat",
-        Endpoint::Completions => "text_completion",
-        Endpoint::Embeddings => "embeddings",
-        Endpoint::CountTokens => "count_tokens",
-        Endpoint::Rerank => "rerank",
-        Endpoint::Score => "score",
-        Endpoint::Tokenize => "tokenize",
-        Endpoint::Detokenize => "detokenize",
-    }
 }
 
 /// Returns a method's name if it is a standard one, because a client may invent others.

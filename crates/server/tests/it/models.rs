@@ -452,8 +452,8 @@ async fn forms_are_told_every_field_and_the_base_directory() {
         "name": "gpu_memory_utilization", "engine_type": "vllm", "group": "memory",
         "schema": { "type": "number", "minimum": 0.05, "maximum": 0.98 }, "default": 0.9, "unit": null,
         "default_task": null, "engine_default": "0.92 from 0.20.0, 0.9 <0.20.0", "tuned": null,
-        "help": "Share of each GPU's memory that the engine may use; without GPUs, where the default does not count, of \
-                 the RAM.",
+        "help": "Share of each GPU's memory that the engine may use. Without GPUs it is a share of the RAM, and the default \
+                 does not count.",
         "owner_only": false,
         "examples": [],
     });

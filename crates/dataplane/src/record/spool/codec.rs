@@ -59,7 +59,7 @@ pub(super) fn encode(kind: RecordKind, row: &RowRef<'_>, out: &mut Vec<u8>) {
     });
     out.extend_from_slice(row.id.as_bytes());
     int(out, row.created_at.0);
-    out.extend_from_slice(&[task_code(row.task), endpoint_code(row.endpoint), outcome_code(row.outcome)]);
+    out.extend_from_slice(&[task_code(row.task), row.endpoint.facts().spool_code, outcome_code(row.outcome)]);
     out.push(u8::from(row.stream) | u8::from(row.estimated) << 1);
     out.extend_from_slice(&row.status_code.to_le_bytes());
     int(out, row.prompt_tokens);
@@ -142,7 +142,7 @@ fn decode(payload: &[u8]) -> Option<(RecordKind, UsageRow)> {
     let id = Uuid::from_bytes(at.array()?);
     let created_at = Timestamp(at.i64()?);
     let task = [Task::Generate, Task::Embed].into_iter().find(by(at.u8()?, task_code))?;
-    let endpoint = Endpoint::ALL.into_iter().find(by(at.u8()?, endpoint_code))?;
+    let endpoint = Endpoint::ALL.into_iter().find(by(at.u8()?, |it: Endpoint| it.facts().spool_code))?;
     let outcome = Outcome::ALL.into_iter().find(by(at.u8()?, outcome_code))?;
     let flags = at.u8()?;
     let status_code = u16::from_le_bytes(at.array()?);
@@ -190,21 +190,6 @@ fn task_code(task: Task) -> u8 {
     match task {
         Task::Generate => 1,
         Task::Embed => 2,
-    }
-}
-
-fn endpoint_code(endpoint: Endpoint) -> u8 {
-    match endpoint {
-        Endpoint::ChatCompletions => 1,
-        Endpoint::Completions => 2,
-        Endpoint::Embeddings => 3,
-        Endpoint::Responses => 4,
-        Endpoint::Messages => 5,
-        Endpoint::CountTokens => 6,
-        Endpoint::Rerank => 7,
-        Endpoint::Score => 8,
-        Endpoint::Tokenize => 9,
-        Endpoint::Detokenize => 10,
     }
 }
 
