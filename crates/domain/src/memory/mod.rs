@@ -15,6 +15,7 @@ mod placement;
 mod planner;
 mod remedy;
 mod vllm;
+mod words;
 
 use std::fmt;
 
