@@ -13,13 +13,17 @@ use gantry_domain::model::fields;
 /// Places where fields are read by name, and which fields. Validation, the API's view, forms, the reference page and
 /// the command line come from the row alone.
 const SPECIAL: &[(&str, &str)] = &[
-    // Rules over several fields, and what an engine refuses about one.
+    // Where a model's files are, and whose code it runs.
     (
         "crates/domain/src/model/config.rs",
-        "mode repo_id local_path tokenizer hub_config_path trust_remote_code extra_args lora_adapters pooling \
-         chat_template chat_template_file max_model_len max_num_seqs max_num_batched_tokens \
-         cuda_graph_sizes enable_chunked_prefill tool_call_parser enable_auto_tool_choice tensor_split \
-         override_tensor jinja cache_type_v flash_attn",
+        "mode repo_id local_path trust_remote_code extra_args lora_adapters",
+    ),
+    // Rules over several fields, and what an engine refuses about one.
+    (
+        "crates/domain/src/model/draft.rs",
+        "mode repo_id local_path tokenizer hub_config_path pooling chat_template chat_template_file max_model_len \
+         max_num_seqs max_num_batched_tokens cuda_graph_sizes enable_chunked_prefill tool_call_parser \
+         enable_auto_tool_choice tensor_split override_tensor jinja cache_type_v flash_attn",
     ),
     // An argument that has to be given as a field.
     ("crates/domain/src/engine/owned.rs", "trust_remote_code"),

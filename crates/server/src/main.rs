@@ -25,6 +25,7 @@ mod storage;
 mod supervisor;
 mod telemetry;
 mod ui;
+mod wiring;
 
 use std::process::ExitCode;
 

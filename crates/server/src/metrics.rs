@@ -1,8 +1,9 @@
 //! The Prometheus listener: `GET /metrics` on an address of its own. Families are those of
 //! [`gantry_domain::metrics`].
 
+mod page;
+
 use std::{
-    fmt::{Display, Write},
     net::SocketAddr,
     sync::{
         Arc,
@@ -47,6 +48,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
+use self::page::Page;
 use crate::otlp;
 
 /// Most connections at once. A scraper needs one, but the listener may be open to a network.
@@ -163,56 +165,7 @@ async fn render(State(source): State<Source>) -> impl IntoResponse {
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page.0)
 }
 
-/// The text format 0.0.4 of Prometheus.
-struct Page(String);
-
 impl Page {
-    fn head(&mut self, metric: Metric) {
-        let Metric { name, kind, help, .. } = metric;
-        // Writing to a String can't fail.
-        let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {}\n", kind.as_str());
-    }
-
-    /// Writes one line; `labels` are the values of the metric's labels.
-    fn line(&mut self, metric: Metric, suffix: &str, labels: &[&str], le: Option<&str>, value: impl Display) {
-        let _ = write!(self.0, "{}{suffix}", metric.name);
-        let names = metric.labels.iter().zip(labels).map(|(name, value)| (*name, *value));
-        for (index, (name, value)) in names.chain(le.map(|le| ("le", le))).enumerate() {
-            let _ = write!(self.0, "{}{name}=\"", if index == 0 { '{' } else { ',' });
-            for character in value.chars() {
-                match character {
-                    '\\' => self.0.push_str("\\\\"),
-                    '"' => self.0.push_str("\\\""),
-                    '\n' => self.0.push_str("\\n"),
-                    other => self.0.push(other),
-                }
-            }
-            self.0.push('"');
-        }
-        let close = if metric.labels.is_empty() && le.is_none() { "" } else { "}" };
-        let _ = writeln!(self.0, "{close} {value}");
-    }
-
-    /// Writes a family without labels; an unknown value is left out.
-    fn one(&mut self, metric: Metric, value: Option<impl Display>) {
-        self.head(metric);
-        if let Some(value) = value {
-            self.line(metric, "", &[], None, value);
-        }
-    }
-
-    fn histogram(&mut self, metric: Metric, model: &str, histogram: &Histogram) {
-        let (buckets, sum) = histogram.read();
-        let mut count = 0;
-        for (bound, n) in buckets {
-            let bound = bound.map_or_else(|| "+Inf".to_owned(), |it| it.to_string());
-            self.line(metric, "_bucket", &[model], Some(&bound), n);
-            count = n;
-        }
-        self.line(metric, "_sum", &[model], None, sum);
-        self.line(metric, "_count", &[model], None, count);
-    }
-
     fn histograms(
         &mut self,
         metric: Metric,

@@ -1,79 +1,42 @@
 //! `gantry serve`: builds everything in dependency order, runs it, and shuts it down again.
 
-use std::{
-    path::PathBuf,
-    process::ExitCode,
-    sync::{Arc, atomic::AtomicU64},
-    time::Duration,
-};
+use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Context;
-use gantry_admin_api::{
-    App, Refresh,
-    app::{Headers, Parts},
-    events,
-    feed::Feed,
-    seats::Seats,
-    tokens::{keep, uses::TokenUses},
-};
-use gantry_connect::HttpUrl;
+use gantry_admin_api::{App, events, tokens::keep::keep};
 use gantry_control::{
-    Control, budgets, hub, jobs,
+    Control, budgets, jobs,
     machine::Machine,
-    publish, sample,
-    shared_limits::SharedLimits,
-    ship,
+    publish, sample, ship,
     supervise::{self, Supervision},
     upkeep, upstreams, versions,
 };
-use gantry_dataplane::{
-    Catalog, DataPlane, Media, Shared,
-    access::AccessLog,
-    breaker,
-    limits::{GatewayLink, Limiter},
-    spool::Reader,
-};
-use gantry_domain::{
-    Clock, ModelId, engine::Host, image::AllowedImages, job::Job, limit::Limits, model::PerEngine,
-    runtime::Traits, web::Web,
-};
+use gantry_dataplane::{Catalog, DataPlane, Shared, access::AccessLog, spool::Reader};
+use gantry_domain::{ModelId, job::Job};
 use gantry_settings::{Entry, Settings};
 use gantry_store::{DatabaseKind, Store};
-use http::HeaderValue;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use sd_notify::NotifyState;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::{
     runtime::Handle,
-    sync::{broadcast, mpsc, oneshot},
+    sync::{broadcast, mpsc},
 };
 use tracing::{error, info, warn};
 
 use crate::{
     activation::Sockets,
-    adapters, demo, descriptors, door,
-    engine_runtime::{self, EngineRuntime},
-    instance_id, metrics,
-    monitor::Watch,
-    notify, otlp,
-    runtime_health::RuntimeHealth,
-    secrets,
+    adapters, demo, door, engine_runtime, instance_id, metrics, notify, otlp, secrets,
     shutdown::{End, Signals},
     storage::Storage,
     supervisor::Supervisor,
     telemetry, ui,
+    wiring::{self, SPOOL},
 };
 
-/// Time at shutdown in which answers ask clients to close their connections, before idle connections are closed. A
-/// client that sends a request just as its idle connection closes would find it gone.
-const LEAVE_GRACE: Duration = Duration::from_millis(250);
 /// Longest wait for the database connections to close at shutdown. Without a limit, a database that hangs would block
 /// the exit for ever, because a connection closes only when its statement ends.
 const CLOSE: Duration = Duration::from_secs(5);
-/// Folder of the usage spool in the data directory.
-const SPOOL: &str = "spool";
-/// Most data-plane threads that are chosen automatically. More only help machines that do nothing else.
-const MAX_AUTO_THREADS: usize = 8;
 
 /// Runs the gateway until it is stopped. `entries` say where each setting comes from.
 pub(crate) fn run(mut settings: Settings, entries: &[Entry], demo: bool) -> anyhow::Result<ExitCode> {
@@ -133,25 +96,25 @@ impl Gateway {
         let storage = Storage::open(&settings).await?;
         // The bootstrap password is no longer needed.
         settings.admin_bootstrap_password = None;
-        let (limiter, share) = limiter(&settings, &storage)?;
+        let (limiter, share) = wiring::limiter(&settings, &storage)?;
         let shared = Arc::new(Shared::new(Catalog::default(), storage.clock.clone()).with_limiter(limiter));
         let supervision = Arc::new(supervision(&storage));
         let gate = Arc::clone(&supervision) as _;
         let engines = engine_runtime::choose(&settings, &storage, gate, &machine).await?;
         let traits = engines.runtime.traits();
         let (versions, questions) = versions::Versions::new();
-        let control = control(&settings, &storage, &shared, machine, engines, versions, supervision)?;
+        let control = wiring::control(&settings, &storage, &shared, machine, engines, versions, supervision)?;
         let control = published(control).await?;
 
         let (wake, hints) = mpsc::channel(1024);
         let (refresh, requests) = mpsc::channel(1024);
         let setup_token = secrets::random();
-        let app = app(&settings, &storage, &control, traits, wake, refresh, &setup_token);
+        let app = wiring::app(&settings, &storage, &control, traits, wake, refresh, &setup_token);
         let spool_dir = storage.data_dir.join(SPOOL);
         secrets::private_dir(&spool_dir)?;
         let reader = ship::open(spool_dir.clone()).await.context("can't open the usage spool")?;
         let access_dropped = access.as_ref().map(|it| Arc::clone(&it.dropped)).unwrap_or_default();
-        let config = plane_config(&settings, &storage, spool_dir)?;
+        let config = wiring::plane_config(&settings, &storage, spool_dir)?;
         let config = gantry_dataplane::Config { listeners: sockets.gateway, access, spans, ..config };
         let router = gantry_admin_api::router(app.clone(), ui::ASSETS);
         let other = adapters::other(router, Handle::current());
@@ -170,7 +133,7 @@ impl Gateway {
             access_dropped,
             spans: traced,
             started: storage.clock.now().0 as f64 / 1000.0,
-            web: web(&settings),
+            web: wiring::web(&settings),
         };
         info!(addr = %metrics.local_addr().context("METRICS_LISTEN")?, "metrics");
         supervisor.spawn("metrics", |stop| metrics::serve(metrics, source, stop));
@@ -210,7 +173,7 @@ fn follow(supervisor: &Supervisor, app: &App, jobs: &jobs::Jobs) {
         stop.run_until_cancelled(progress).await;
     });
     supervisor.spawn("events", |stop| events::watch(watched, async move { stop.cancelled().await }));
-    supervisor.spawn("tokens", |stop| keep::keep(used, async move { stop.cancelled().await }));
+    supervisor.spawn("tokens", |stop| keep(used, async move { stop.cancelled().await }));
 }
 
 /// Shows the progress of jobs in the feed of events.
@@ -290,225 +253,12 @@ fn deliveries(control: &Arc<Control>, reader: Reader, exporter: Option<otlp::Exp
     shipping
 }
 
-/// Returns the limiter of the data plane, and the task that shares its limits with other gateways, if `REDIS_URL` is
-/// set.
-fn limiter(settings: &Settings, storage: &Storage) -> anyhow::Result<(Limiter, Option<SharedLimits>)> {
-    let Some(url) = &settings.redis_url else { return Ok((Limiter::default(), None)) };
-    let (link, changes) = GatewayLink::new();
-    let patience = Duration::from_millis(settings.redis_timeout_ms.get().into());
-    let share = SharedLimits::new(url.expose(), &storage.instance, patience, changes)
-        .context("REDIS_URL can't be used")?;
-    Ok((Limiter { link: Some(link), ..Limiter::default() }, Some(share)))
-}
-
-/// Returns the limits from the settings for keys without limits of their own.
-fn default_limits(settings: &Settings) -> Limits {
-    let limit = |it: u32| (it > 0).then_some(i64::from(it));
-    Limits {
-        rpm_limit: limit(settings.rate_limit_rpm),
-        tpm_limit: limit(settings.rate_limit_tpm),
-        max_concurrency: limit(settings.max_concurrent_requests),
-        ..Limits::default()
-    }
-}
-
 /// Publishes the first catalog, with what was spent of budgets.
 async fn published(control: Control) -> anyhow::Result<Arc<Control>> {
     let control = Arc::new(control);
     control.publisher.publish(&control).await.context("can't read the database")?;
     budgets::correct(&control).await.context("can't read what was spent of budgets")?;
     Ok(control)
-}
-
-fn control(
-    settings: &Settings,
-    storage: &Storage,
-    shared: &Arc<Shared>,
-    machine: Arc<Machine>,
-    engines: EngineRuntime,
-    versions: versions::Versions,
-    supervision: Arc<Supervision>,
-) -> anyhow::Result<Control> {
-    let breaker = breaker::Settings {
-        failures: settings.breaker_failures.get(),
-        cooldown: settings.breaker_cooldown_sec,
-    };
-    let (phases, _) = broadcast::channel(256);
-    let listeners = engines.runtime.listeners();
-    let endpoint = settings.hub_endpoint.as_deref().map(|it| {
-        HttpUrl::parse(it).context("HUB_ENDPOINT can't be used: it is not of the form https://host[:port]")
-    });
-    Ok(Control {
-        config: control_config(settings, storage, breaker, &engines),
-        store: storage.store.clone(),
-        clock: storage.clock.clone(),
-        steady: Clock::steady(),
-        boot: gantry_runtime::boot_id(),
-        prober: Arc::new(gantry_control::probe::HttpProber {
-            internal_key: storage.internal_key.clone(),
-            listeners: listeners.clone(),
-        }),
-        listeners: listeners.map(Arc::new),
-        runtime: engines.runtime,
-        versions,
-        shared: Arc::clone(shared),
-        runtime_status: Arc::default(),
-        images: gantry_control::preview::Images::default(),
-        orphans_stopped: AtomicU64::new(0),
-        restarts: gantry_control::restarts::Restarts::default(),
-        jobs: jobs::Jobs::new(storage.store.clone(), storage.clock.clone(), storage.home.clone()),
-        machine,
-        samples: Arc::default(),
-        upstreams: upstreams::Upstreams::default(),
-        hub: hub::Hub::new(endpoint.transpose()?, settings.offline_mode),
-        publisher: publish::Publisher::new(breaker).with_stall_floor(settings.stall_floor_sec),
-        supervision,
-        changed_elsewhere: tokio::sync::Notify::new(),
-        new_budgets: tokio::sync::Notify::new(),
-        phases,
-    })
-}
-
-fn app(
-    settings: &Settings,
-    storage: &Storage,
-    control: &Arc<Control>,
-    runtime: Traits,
-    wake: mpsc::Sender<ModelId>,
-    refresh: mpsc::Sender<oneshot::Sender<()>>,
-    setup_token: &SecretString,
-) -> App {
-    let spool = Arc::new(adapters::SpoolCheck::new(storage.data_dir.join(SPOOL)));
-    let runtime_health = RuntimeHealth::new(Arc::clone(&control.runtime));
-    let adapter =
-        Arc::new(adapters::Adapter { control: Arc::clone(control), spool, runtime: runtime_health });
-    App::new(Parts {
-        store: storage.store.clone(),
-        clock: storage.clock.clone(),
-        steady: control.steady.clone(),
-        passwords: storage.passwords.clone(),
-        cookies: storage.cookies.clone(),
-        throttle: gantry_admin_api::Throttle::default(),
-        token_uses: TokenUses::default(),
-        refresh: Refresh(refresh),
-        engines: Arc::clone(&adapter) as _,
-        allowances: adapter,
-        monitor: Arc::new(Watch(Arc::clone(control))),
-        wake,
-        phases: control.phases.clone(),
-        feed: Feed::default(),
-        seats: Seats::new(settings.event_streams_max),
-        body_room: gantry_admin_api::BodyRoom::default(),
-        long_reads: gantry_admin_api::LongReads::default(),
-        org_users_max: settings.org_users_max.get(),
-        setup_token: setup_token.clone(),
-        models_dir: storage.models_dir.clone(),
-        runtime,
-        hub_cache_dir: storage.hub_cache_dir.clone(),
-        models_dir_rules: storage.models_dir_rules.clone(),
-        headers: Headers::default(),
-        disk: gantry_admin_api::Disk::default(),
-        guesses: gantry_admin_api::Guesses::default(),
-        images: control.config.images.clone(),
-        offline: settings.offline_mode,
-        export_dirs: settings.export_dirs(),
-        startup_timeouts: startup_timeouts(settings),
-        trusted_proxies: settings.trusted_proxies.clone(),
-        web: web(settings),
-    })
-}
-
-fn control_config(
-    settings: &Settings,
-    storage: &Storage,
-    breaker: breaker::Settings,
-    engines: &EngineRuntime,
-) -> gantry_control::Config {
-    gantry_control::Config {
-        models_dir: storage.models_dir.clone(),
-        models_dir_rules: storage.models_dir_rules.clone(),
-        hub_cache_dir: storage.hub_cache_dir.clone(),
-        data_dir: storage.data_dir.clone(),
-        hub_endpoint: settings.hub_endpoint.clone(),
-        images: AllowedImages {
-            defaults: PerEngine {
-                vllm: settings.primary_engine_image.0.clone(),
-                llamacpp: settings.secondary_engine_image.0.clone(),
-            },
-            simulators: PerEngine::of(|it| engine_runtime::flavour(it).default_tag()),
-            listed: settings.engine_image_allowlist.0.clone(),
-        },
-        programs: engines.programs.clone(),
-        startup: startup_timeouts(settings),
-        internal_key: storage.internal_key.clone(),
-        offline: settings.offline_mode,
-        media_hosts: settings.media_url_hosts.0.clone(),
-        offline_auto: settings.offline_mode_auto_detect,
-        require_precache: settings.require_image_precache,
-        pull_timeout: settings.image_pull_timeout,
-        stop_grace: settings.stop_timeout_sec,
-        drain: settings.drain_timeout_sec,
-        apply_wait: settings.apply_wait_sec.0,
-        reconcile_every: settings.model_reconcile_sec,
-        probe_every: settings.health_poll_sec,
-        breaker,
-        host: Host { cpus: cpus(), gpus: engines.gpus.clone() },
-        usage_retention_days: settings.usage_retention_days,
-        audit_retention_days: settings.audit_retention_days,
-        default_limits: default_limits(settings),
-        limit_mode: settings.rate_limit_mode,
-    }
-}
-
-fn startup_timeouts(settings: &Settings) -> PerEngine<Duration> {
-    PerEngine { vllm: settings.primary_startup_timeout_sec, llamacpp: settings.secondary_startup_timeout_sec }
-}
-
-fn web(settings: &Settings) -> Web {
-    Web::new(settings.allowed_hosts.0.clone(), settings.cors_allow_origins.0.clone())
-        .with_hsts(settings.hsts_max_age_sec)
-}
-
-fn cpus() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
-fn plane_config(
-    settings: &Settings,
-    storage: &Storage,
-    spool_dir: PathBuf,
-) -> anyhow::Result<gantry_dataplane::Config> {
-    let threads = match settings.dataplane_threads {
-        0 => cpus().min(MAX_AUTO_THREADS),
-        n => n,
-    };
-    let cookies = storage.cookies.clone();
-    // The `Via` value names the database, not the gateway: all gateways on one database share one registry, so a
-    // request loop could go through any of them.
-    let via = HeaderValue::try_from(format!("1.1 gantry-{}", storage.instance))
-        .context("the id of the database is no word")?;
-    Ok(gantry_dataplane::Config {
-        listen: settings.gateway_listen,
-        threads,
-        max_body: settings.request_max_body_bytes.get(),
-        body_memory: settings.request_body_memory_bytes.get(),
-        media: Media { hosts: settings.media_url_hosts.0.clone(), tensors: settings.request_tensors },
-        max_connections: match settings.connections_max {
-            0 => descriptors::connections(descriptors::raised()),
-            n => n,
-        },
-        max_connections_per_address: settings.connections_per_address_max,
-        trusted_proxies: settings.trusted_proxies.clone(),
-        web: web(settings),
-        session: Arc::new(move |cookie| cookies.verify(cookie)),
-        allow_all_keys: settings.gateway_dev_allow_all_keys,
-        spool_dir,
-        trace_sampled: settings.trace_sampled,
-        leave_grace: Duration::from_secs(settings.shutdown_delay_sec.into()).max(LEAVE_GRACE),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        via,
-        ..gantry_dataplane::Config::default()
-    })
 }
 
 /// Prints for the operator where to go next.

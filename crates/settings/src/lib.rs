@@ -7,16 +7,18 @@
 mod images;
 mod load;
 mod otel;
+mod service_url;
 mod table;
 mod value;
 
 pub use images::{ImageName, ImagePatterns};
 pub use load::{Origin, SYSTEM_FILE, SYSTEM_FILE_VARIABLE, SettingsError, Sources};
 pub use otel::{OtlpEndpoint, Pairs, SecretPairs, Share, TracesSampler};
+pub use service_url::{DatabaseUrl, RedisUrl};
 pub use table::{BootstrapPassword, Entry, Settings};
 pub use value::{
-    CommandWords, ContainerRuntime, DatabaseUrl, HostNames, Hosts, LogFormat, Origins, Paths, RedisUrl,
-    Secret, UserIds, Value, Wait, Words,
+    CommandWords, ContainerRuntime, HostNames, Hosts, LogFormat, Origins, Paths, Secret, UserIds, Value,
+    Wait, Words,
 };
 
 /// Checks the values together, for combinations that are wrong or dangerous.

@@ -13,9 +13,10 @@ use crate::{
     images::{ImageName, ImagePatterns},
     load::{Origin, SettingsError, Sources},
     otel::{OtlpEndpoint, Pairs, SecretPairs, Share, TracesSampler},
+    service_url::{DatabaseUrl, RedisUrl},
     value::{
-        CommandWords, ContainerRuntime, DatabaseUrl, HostNames, Hosts, LogFormat, Origins, Paths, RedisUrl,
-        Secret, UserIds, Value, Wait,
+        CommandWords, ContainerRuntime, HostNames, Hosts, LogFormat, Origins, Paths, Secret, UserIds, Value,
+        Wait,
     },
 };
 

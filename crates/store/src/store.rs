@@ -9,7 +9,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gantry_domain::words;
 use sqlx::{
     Connection, Executor, PgConnection, PgPool, SqlitePool,
     postgres::{PgConnectOptions, PgPoolOptions},
@@ -17,7 +16,7 @@ use sqlx::{
 };
 
 use crate::{
-    Seal, StoreError, StoreResult, Tx,
+    DatabaseKind, Seal, StoreError, StoreResult, Tx,
     migrate::apply,
     pg_transaction::{self, PgTransaction},
     tx::Db,
@@ -70,16 +69,6 @@ const QUICK_WORK: Duration = Duration::from_secs(10);
 const PING: &str = "SELECT 1";
 /// Size of the statement cache. It is more than the number of SQL texts in this crate.
 const STATEMENTS: usize = 256;
-
-words! {
-    /// Which database a store is on.
-    pub enum DatabaseKind {
-        /// A file, and one gateway.
-        Sqlite = "sqlite",
-        /// A server, and any number of gateways.
-        Postgres = "postgres",
-    }
-}
 
 /// An open database whose schema is that of this program. Cheap to clone.
 #[derive(Debug, Clone)]

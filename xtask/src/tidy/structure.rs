@@ -1,6 +1,5 @@
 //! The bars of the code's structure: how long files and functions are, how deep blocks lie in each other, and which
-//! files use each other in a circle. What was beyond a bar when the bars were drawn is in a table with its figure, so
-//! that nothing gets worse.
+//! files use each other in a circle.
 
 use std::{
     fs,
@@ -10,7 +9,7 @@ use std::{
 use anyhow::Context;
 
 use super::{
-    bars::{CLEAN, CYCLES, DEEP, LONG_FILES, LONG_FUNCTIONS, TABLES},
+    bars::TABLES,
     modules::{self, Edges},
     source::{self, ModulePath, Source},
 };
@@ -76,69 +75,41 @@ pub(crate) fn problems(crates: &[Crate]) -> Vec<String> {
 
 fn look_at(name: &str, source: &Source) -> Vec<String> {
     let mut problems = Vec::new();
-    let bar = allowed(LONG_FILES, name).unwrap_or(FILE_LINES);
-    if source.lines > bar {
-        problems.push(format!("{name}: {} lines; more than {bar} is more than one subject", source.lines));
+    if source.lines > FILE_LINES {
+        problems
+            .push(format!("{name}: {} lines; more than {FILE_LINES} is more than one subject", source.lines));
     }
     for function in &source.functions {
         let key = format!("{name} {}", function.name);
         let place = format!("{name}:{}: `{}`", function.line, function.name);
-        let bar = allowed(LONG_FUNCTIONS, &key).unwrap_or(FUNCTION_LINES);
-        if function.lines > bar && !TABLES.iter().any(|(table, _)| *table == key) {
-            problems
-                .push(format!("{place} has {} lines; at most {bar}, unless it is a table", function.lines));
+        if function.lines > FUNCTION_LINES && !TABLES.iter().any(|(table, _)| *table == key) {
+            problems.push(format!(
+                "{place} has {} lines; at most {FUNCTION_LINES}, unless it is a table",
+                function.lines
+            ));
         }
-        let bar = allowed(DEEP, &key).unwrap_or(NESTING);
-        if function.nesting > bar {
-            problems.push(format!("{place} has {} blocks in each other; at most {bar}", function.nesting));
+        if function.nesting > NESTING {
+            problems
+                .push(format!("{place} has {} blocks in each other; at most {NESTING}", function.nesting));
         }
     }
     problems
 }
 
-/// Compares the circles of one crate with what it may have.
-fn circles(folder: &str, cycles: &[Vec<&str>]) -> Option<String> {
-    let files: usize = cycles.iter().map(Vec::len).sum();
-    let bar = allowed(CYCLES, folder).unwrap_or(0);
-    let known = CLEAN.contains(&folder) || allowed(CYCLES, folder).is_some();
-    let named = cycles.iter().map(|it| it.join(" ")).collect::<Vec<_>>().join("; ");
-    match (known, files > bar) {
-        (false, _) => {
-            Some(format!("{folder}: it is in no table of xtask/src/tidy/bars.rs; put it into CLEAN"))
-        }
-        (true, true) => {
-            Some(format!("{folder}: {files} files use each other in a circle, {bar} may: {named}"))
-        }
-        (true, false) => None,
-    }
+fn circles(folder: &str, cycles: &[Vec<&str>]) -> Vec<String> {
+    let named = cycles.iter().map(|it| it.join(" "));
+    named.map(|files| format!("{folder}: these files use each other in a circle: {files}")).collect()
 }
 
 /// Returns the exceptions that nothing needs any more: what got better must not get worse again.
 fn stale(crates: &[Crate]) -> Vec<String> {
     let files = || crates.iter().flat_map(|it| it.names.iter().zip(&it.sources));
-    let file = |key: &str| files().any(|(name, it)| name == key && it.lines > FILE_LINES);
-    let function = |key: &str, over: &dyn Fn(&source::Function) -> bool| {
-        files()
-            .any(|(name, it)| it.functions.iter().any(|it| format!("{name} {}", it.name) == key && over(it)))
+    let is_long = |key: &str| {
+        let named = |name: &str, it: &source::Function| format!("{name} {}", it.name) == key;
+        files().any(|(name, it)| it.functions.iter().any(|it| named(name, it) && it.lines > FUNCTION_LINES))
     };
-    let long = |key: &str| function(key, &|it| it.lines > FUNCTION_LINES);
-    let deep = |key: &str| function(key, &|it| it.nesting > NESTING);
-    let circle = |key: &str| crates.iter().any(|it| it.folder == key && !it.cycles().is_empty());
-    let mut stale = unneeded("LONG_FILES", LONG_FILES, file);
-    stale.extend(unneeded("LONG_FUNCTIONS", LONG_FUNCTIONS, long));
-    stale.extend(unneeded("TABLES", TABLES, long));
-    stale.extend(unneeded("DEEP", DEEP, deep));
-    stale.extend(unneeded("CYCLES", CYCLES, circle));
-    stale
-}
-
-fn unneeded<T>(name: &str, table: &[(&str, T)], is_needed: impl Fn(&str) -> bool) -> Vec<String> {
-    let unneeded = table.iter().filter(|it| !is_needed(it.0));
-    unneeded.map(|(key, _)| format!("{name}: `{key}` is within the bar now; remove it")).collect()
-}
-
-fn allowed(table: &[(&str, usize)], key: &str) -> Option<usize> {
-    table.iter().find(|it| it.0 == key).map(|it| it.1)
+    let unneeded = TABLES.iter().filter(|it| !is_long(it.0));
+    unneeded.map(|(key, _)| format!("TABLES: `{key}` is within the bar now; remove it")).collect()
 }
 
 fn read_crate(root: &Path, folder: &Path) -> anyhow::Result<Crate> {
@@ -203,9 +174,11 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_is_in_one_of_the_tables() {
-        assert!(circles("crates/inspect", &[]).is_none());
-        assert!(circles("crates/inspect", &[vec!["a.rs", "b.rs"]]).is_some());
-        assert!(circles("crates/unheard-of", &[]).is_some());
+    fn circles_of_files_are_named() {
+        assert!(circles("crates/inspect", &[]).is_empty());
+        assert_eq!(
+            circles("crates/inspect", &[vec!["a.rs", "b.rs"]]),
+            ["crates/inspect: these files use each other in a circle: a.rs b.rs"]
+        );
     }
 }

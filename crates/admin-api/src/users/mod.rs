@@ -225,22 +225,14 @@ pub(crate) async fn change(
         // password and sign in.
         caller.session()?;
     }
-    let password_hash = match &password {
-        Some(password) => {
-            // Checked before the password is hashed, which is costly; what can change meanwhile is checked again.
-            let mut tx = app.store.read().await?;
-            visible(&mut tx, &caller, UserId(id)).await?;
-            if let Some(org) = org_id {
-                org_name(&mut tx, &caller, org).await?;
-            }
-            if let Some(username) = &username {
-                is_free(&mut tx, username, Some(UserId(id))).await?;
-            }
-            drop(tx);
-            Some(hashed(&app, &caller, password).await?)
-        }
-        None => None,
-    };
+    let mut password_hash = None;
+    if let Some(password) = &password {
+        // Checked before the password is hashed, which is costly; what can change meanwhile is checked again.
+        let mut tx = app.store.read().await?;
+        may_change(&mut tx, &caller, UserId(id), org_id, username.as_deref()).await?;
+        drop(tx);
+        password_hash = Some(hashed(&app, &caller, password).await?);
+    }
     let mut tx = app.store.write().await?;
     // If two requests come at once, they must not remove the last two owners between them.
     tx.exclusive().await?;
@@ -277,6 +269,24 @@ pub(crate) async fn change(
     tx.commit().await?;
     app.refresh.publish().await;
     Ok(Json(view.published(&app)))
+}
+
+/// Checks that the user exists for the caller, and so does the new organisation, and that the new name is free.
+async fn may_change(
+    tx: &mut Tx,
+    caller: &Caller,
+    id: UserId,
+    org: Option<OrgId>,
+    username: Option<&str>,
+) -> Outcome<()> {
+    visible(tx, caller, id).await?;
+    if let Some(org) = org {
+        org_name(tx, caller, org).await?;
+    }
+    match username {
+        Some(username) => is_free(tx, username, Some(id)).await,
+        None => Ok(()),
+    }
 }
 
 pub(crate) const DELETE: Operation = Operation::new("deleteUser", "Delete a user")

@@ -239,7 +239,7 @@ impl Tap {
     }
 
     fn forbidden(&mut self) -> Polled {
-        let message = "the key or session that estimate for this stream has been ended";
+        let message = "the key or session that asked for this stream has been ended";
         self.stop(&ApiError::new(ErrorCode::InvalidApiKey, message), Outcome::ClientError, None)
     }
 

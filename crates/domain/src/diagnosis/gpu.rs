@@ -264,7 +264,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
         &[
             "Failed to infer device type",
             "No CUDA GPUs are available",
-            "MatchContext no NVIDIA driver on your system",
+            "Found no NVIDIA driver on your system",
             "libcuda.so.1: cannot open shared object file",
         ],
         "No GPU in the container",

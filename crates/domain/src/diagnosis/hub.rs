@@ -62,7 +62,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
     Signature::new(
         "hub_file_not_found",
         Some(Vllm),
-        When::Log(&["RemoteEntryNotFoundError", ".EntryNotFoundError: ", "Entry Not MatchContext for url"]),
+        When::Log(&["RemoteEntryNotFoundError", ".EntryNotFoundError: ", "Entry Not Found for url"]),
         "File missing at the hub",
         "the repository is there, but not a file that the engine needs: it may hold only GGUF files, or an adapter",
         &[
@@ -74,7 +74,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
         "hub_repository_not_found",
         &[
             "RepositoryNotFoundError",
-            "Repository Not MatchContext for url",
+            "Repository Not Found for url",
             "GET failed (404)",
             "is not a valid model identifier listed on",
         ],
@@ -85,7 +85,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
             change("hub_token", "a private repository needs an access token"),
         ],
     )
-    .or(&["Client error '404 Not MatchContext' for url '{url}'", "404 Client Error"]),
+    .or(&["Client error '404 Not Found' for url '{url}'", "404 Client Error"]),
     log(
         "hub_not_reachable",
         &[

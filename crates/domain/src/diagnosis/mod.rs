@@ -6,6 +6,7 @@
 //! first line of the log that is a cause and not a summary of another line, then how the container ended.
 
 mod checkpoint;
+mod context;
 mod flags;
 mod gguf;
 mod gpu;
@@ -28,9 +29,10 @@ use crate::{
     model::{EngineKind, ModelConfig, fields},
     schema::{self, Components, Shape},
 };
+use context::MatchContext;
 use lines::{Level, Line};
 use pattern::{Captures, shorten};
-use signature::{MatchContext, Signature, Target, Weight, When};
+use signature::{Signature, Target, Weight, When};
 
 pub use crate::model::diagnosis::{Diagnosis, ErrorType, Fix, Severity};
 pub use summary::summary;

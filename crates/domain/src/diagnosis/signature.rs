@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{Severity, Watch, flags, values};
+use super::{Severity, Watch, context::MatchContext, flags, values};
 use crate::model::{EngineKind, ModelConfig};
 
 /// What a signature looks at.
@@ -92,15 +92,6 @@ pub(super) struct Signature {
     pub fixes: &'static [Advice],
     /// If this returns true for the settings, the signature reports nothing new and is skipped.
     unless: Option<fn(&ModelConfig) -> bool>,
-}
-
-/// A matched signature's captures and settings, from which values to try are made.
-pub(super) struct MatchContext<'a> {
-    pub engine: EngineKind,
-    pub config: &'a ModelConfig,
-    pub captures: Vec<(&'static str, &'a str)>,
-    /// The field that the current advice is about.
-    pub field: Option<&'static str>,
 }
 
 impl Signature {

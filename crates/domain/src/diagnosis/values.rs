@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::signature::MatchContext;
+use super::context::MatchContext;
 use crate::model::{
     ModelConfig,
     fields::{self, Default},

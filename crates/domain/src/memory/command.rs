@@ -4,6 +4,7 @@
 use super::{
     Beside, CacheType, Doubt, Estimate, GpuMemory, LlamacppSettings, ModelFacts, Side, Slots, SplitMode,
     Unknown, VllmKvType, VllmSettings, estimate_llamacpp, estimate_vllm,
+    words::{LeftOut, Words, dashed, odd},
 };
 use crate::{
     engine::{EngineVersion, vllm::CPU_CACHE},
@@ -34,9 +35,6 @@ const VLLM_LEFT_OUT: &[LeftOut] = &[
     (&["--data-parallel-size", "-dp"], Doubt::Either, "not counted: data parallelism"),
     (&["--kv-offloading-size", "--swap-space"], Doubt::More, "not counted: RAM for cache that is moved out"),
 ];
-/// Names of an argument, in which direction it makes the estimate uncertain, and the note about it.
-type LeftOut = (&'static [&'static str], Doubt, &'static str);
-
 /// The memory that the machine has for the model.
 #[derive(Debug, Clone, Copy)]
 pub struct Room<'a> {
@@ -391,72 +389,6 @@ fn served(facts: &ModelFacts, pooled: bool) -> ModelFacts {
     facts
 }
 
-/// The words of a command line; of several equal arguments, the last counts.
-#[derive(Clone, Copy)]
-struct Words<'a>(&'a [String]);
-
-impl<'a> Words<'a> {
-    fn position(self, names: &[&str]) -> Option<usize> {
-        self.0.iter().rposition(|word| {
-            names.contains(&word.as_str()) || word.split_once('=').is_some_and(|it| names.contains(&it.0))
-        })
-    }
-
-    fn count(self, names: &[&str]) -> usize {
-        let is = |word: &&String| names.contains(&word.split('=').next().unwrap_or_default());
-        self.0.iter().filter(is).count()
-    }
-
-    fn has(self, names: &[&str]) -> bool {
-        self.position(names).is_some()
-    }
-
-    fn last(self, names: &[&str]) -> Option<&'a str> {
-        let at = self.position(names)?;
-        let word = self.0.get(at)?;
-        if names.contains(&word.as_str()) {
-            return self.0.get(at + 1).map(String::as_str);
-        }
-        word.split_once('=').map(|it| it.1)
-    }
-
-    /// Reads a whole number that is not negative; vLLM also takes `8k` (thousands) and `8K` (1024).
-    fn number(self, names: &[&str]) -> Result<Option<u64>, Unknown> {
-        let Some(text) = self.last(names) else { return Ok(None) };
-        let (digits, unit) = match text.char_indices().last() {
-            Some((at, 'k')) => (&text[..at], 1000),
-            Some((at, 'K')) => (&text[..at], 1024),
-            Some((at, 'm')) => (&text[..at], 1_000_000),
-            Some((at, 'M')) => (&text[..at], 1 << 20),
-            _ => (text, 1),
-        };
-        let number = digits.parse::<u64>().ok().and_then(|it| it.checked_mul(unit));
-        number.map(Some).ok_or_else(|| odd(names, text))
-    }
-
-    fn float(self, names: &[&str]) -> Result<Option<f64>, Unknown> {
-        let Some(text) = self.last(names) else { return Ok(None) };
-        let number = text.parse::<f64>().ok().filter(|it| it.is_finite() && *it >= 0.0);
-        number.map(Some).ok_or_else(|| odd(names, text))
-    }
-
-    fn left_out(self, table: &[LeftOut]) -> Vec<(Doubt, &'static str)> {
-        table.iter().filter(|it| self.has(it.0)).map(|(_, doubt, what)| (*doubt, *what)).collect()
-    }
-}
-
-/// Writes an option with dashes: vLLM accepts `--max_model_len` for `--max-model-len` (`vllm/utils/argparse_utils.py`,
-/// `FlexibleArgumentParser`).
-fn dashed(word: &str) -> String {
-    if !word.starts_with("--") {
-        return word.to_owned();
-    }
-    match word.split_once('=') {
-        Some((name, value)) => format!("{}={value}", name.replace('_', "-")),
-        None => word.replace('_', "-"),
-    }
-}
-
 /// Whether `-ot` does the same as `--cpu-moe`, in the ways people write that: `exps=CPU`, `.ffn_.*_exps.=CPU`. Other
 /// patterns would have to be matched against the names of all tensors.
 fn all_experts_in_ram(placement: &str) -> bool {
@@ -476,8 +408,4 @@ fn all_experts_in_ram(placement: &str) -> bool {
             None => false,
         }
     })
-}
-
-fn odd(names: &[&str], text: &str) -> Unknown {
-    Unknown::because(format!("what `{} {text}` means for memory is unknown", names.first().unwrap_or(&"")))
 }

@@ -13,17 +13,20 @@ mod kv;
 mod llamacpp;
 mod placement;
 mod planner;
+mod refusal;
 mod remedy;
 mod vllm;
+mod words;
 
 use std::fmt;
 
 pub use command::{Command, LlamacppCommand, Room, VllmCommand};
-pub use doubt::{Doubt, Refusal};
+pub use doubt::Doubt;
 pub use facts::{Beside, Layer, ModelFacts, Tensor};
 pub use hyper::{Hyper, PerLayer, Recurrent, SlidingWindow};
 pub use kv::CacheType;
 pub use llamacpp::{LlamacppSettings, Side, Slots, SplitMode, estimate_llamacpp};
+pub use refusal::Refusal;
 pub use remedy::{Number, Remedy, remedy};
 pub use vllm::{VllmKvType, VllmSettings, estimate_vllm};
 

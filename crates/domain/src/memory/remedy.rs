@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Command, Estimate, LlamacppCommand, MIB, ModelFacts, Room, VllmCommand, largest};
+use super::{Command, Estimate, LlamacppCommand, MIB, ModelFacts, Room, VllmCommand, VllmSettings, largest};
 
 /// Bounds of `gpu_memory_utilization` in the field table.
 const UTILIZATION: (f64, f64) = (0.05, 0.98);
@@ -110,6 +110,18 @@ fn vllm(
             }
         }
     }
+    more_gpus(facts, settings, room.gpus.len() as u64, |size| {
+        fits(&changed(&|it| it.settings.tensor_parallel = size))
+    })
+}
+
+/// Finds a larger number of GPUs per stage, up to all `gpus`, with which the model fits.
+fn more_gpus(
+    facts: &ModelFacts,
+    settings: &VllmSettings<'_>,
+    gpus: u64,
+    fits: impl Fn(u64) -> bool,
+) -> Option<Remedy> {
     // The number of GPUs must divide the heads. It must also divide the key and value heads, or be a multiple of them.
     let divides = |size: u64| {
         facts.layers.iter().all(|it| {
@@ -117,14 +129,12 @@ fn vllm(
                 && (it.n_head_kv.is_multiple_of(size) || size.is_multiple_of(it.n_head_kv))
         })
     };
-    let most = (room.gpus.len() as u64) / settings.pipeline_parallel.max(1);
+    let most = gpus / settings.pipeline_parallel.max(1);
     let more = || settings.tensor_parallel.saturating_add(1)..=most;
     // Engines are tuned for powers of two.
     let powers = more().filter(|it| it.is_power_of_two());
-    let sizes = powers.chain(more().filter(|it| !it.is_power_of_two()));
-    let size = sizes
-        .filter(|it| divides(*it))
-        .find(|size| fits(&changed(&|it| it.settings.tensor_parallel = *size)))?;
+    let mut sizes = powers.chain(more().filter(|it| !it.is_power_of_two()));
+    let size = sizes.find(|it| divides(*it) && fits(*it))?;
     Some(Remedy(vec![("tensor_parallel_size", Number::Whole(size))]))
 }
 

@@ -4,6 +4,7 @@ mod blueprint;
 pub mod check;
 pub mod config;
 pub mod diagnosis;
+mod draft;
 pub mod fields;
 pub mod identity;
 pub mod lifecycle;
@@ -13,8 +14,9 @@ pub mod tuned;
 use secrecy::SecretString;
 
 pub use blueprint::{Apply, Blueprint, RolledBack};
-pub use config::{ModelConfig, ModelDraft, RESERVED, is_reserved};
+pub use config::ModelConfig;
 pub use diagnosis::Diagnosis;
+pub use draft::{ModelDraft, RESERVED, is_reserved};
 pub use lifecycle::{InstanceNumber, Phase, Starts, State, Wanted};
 pub use per_engine::PerEngine;
 

@@ -2,6 +2,7 @@
 //! [`Shape`], by which a type says what it looks like as JSON. Types that answers show are declared with
 //! [`view!`](crate::view), which makes the type, its JSON and its schema from one list of fields.
 
+mod shapes;
 mod view;
 mod words;
 

@@ -130,16 +130,20 @@ impl Process {
         blocking("look for the engine", move || {
             let mut unread = None;
             for dir in record::all(&run)? {
-                match dir.record() {
-                    Ok(Some(it)) if it.id == id => {
-                        if let Some(Seen::Ours(it)) = look(dir, &owner, gate.is_open())? {
-                            return Ok(Some(*it));
-                        }
+                let is_it = match dir.record() {
+                    Ok(record) => record.is_some_and(|it| it.id == id),
+                    Err(error) if dir.is_odd() => {
+                        tracing::debug!(%error, "no engine");
+                        false
                     }
-                    Ok(_) => {}
-                    Err(error) if dir.is_odd() => tracing::debug!(%error, "no engine"),
                     // It may be the engine that is looked for, if no other one is.
-                    Err(error) => unread = Some(error),
+                    Err(error) => {
+                        unread = Some(error);
+                        false
+                    }
+                };
+                if is_it && let Some(Seen::Ours(it)) = look(dir, &owner, gate.is_open())? {
+                    return Ok(Some(*it));
                 }
             }
             unread.map_or(Ok(None), Err)

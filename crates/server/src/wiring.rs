@@ -1,0 +1,265 @@
+//! Makes the parts of the gateway, and their configurations, from the settings.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
+
+use anyhow::Context;
+use gantry_admin_api::{
+    App, Refresh,
+    app::{Headers, Parts},
+    feed::Feed,
+    seats::Seats,
+    tokens::uses::TokenUses,
+};
+use gantry_connect::HttpUrl;
+use gantry_control::{
+    Control, hub, jobs, machine::Machine, publish, shared_limits::SharedLimits, supervise::Supervision,
+    upstreams, versions,
+};
+use gantry_dataplane::{
+    Media, Shared, breaker,
+    limits::{GatewayLink, Limiter},
+};
+use gantry_domain::{
+    Clock, ModelId, engine::Host, image::AllowedImages, limit::Limits, model::PerEngine, runtime::Traits,
+    web::Web,
+};
+use gantry_settings::Settings;
+use http::HeaderValue;
+use secrecy::SecretString;
+use tokio::sync::{broadcast, mpsc, oneshot};
+
+use crate::{
+    adapters, descriptors,
+    engine_runtime::{self, EngineRuntime},
+    monitor::Watch,
+    runtime_health::RuntimeHealth,
+    storage::Storage,
+};
+
+/// Time at shutdown in which answers ask clients to close their connections, before idle connections are closed. A
+/// client that sends a request just as its idle connection closes would find it gone.
+const LEAVE_GRACE: Duration = Duration::from_millis(250);
+/// Folder of the usage spool in the data directory.
+pub(crate) const SPOOL: &str = "spool";
+/// Most data-plane threads that are chosen automatically. More only help machines that do nothing else.
+const MAX_AUTO_THREADS: usize = 8;
+
+/// Returns the limiter of the data plane, and the task that shares its limits with other gateways, if `REDIS_URL` is
+/// set.
+pub(crate) fn limiter(
+    settings: &Settings,
+    storage: &Storage,
+) -> anyhow::Result<(Limiter, Option<SharedLimits>)> {
+    let Some(url) = &settings.redis_url else { return Ok((Limiter::default(), None)) };
+    let (link, changes) = GatewayLink::new();
+    let patience = Duration::from_millis(settings.redis_timeout_ms.get().into());
+    let share = SharedLimits::new(url.expose(), &storage.instance, patience, changes)
+        .context("REDIS_URL can't be used")?;
+    Ok((Limiter { link: Some(link), ..Limiter::default() }, Some(share)))
+}
+
+pub(crate) fn control(
+    settings: &Settings,
+    storage: &Storage,
+    shared: &Arc<Shared>,
+    machine: Arc<Machine>,
+    engines: EngineRuntime,
+    versions: versions::Versions,
+    supervision: Arc<Supervision>,
+) -> anyhow::Result<Control> {
+    let breaker = breaker::Settings {
+        failures: settings.breaker_failures.get(),
+        cooldown: settings.breaker_cooldown_sec,
+    };
+    let (phases, _) = broadcast::channel(256);
+    let listeners = engines.runtime.listeners();
+    let endpoint = settings.hub_endpoint.as_deref().map(|it| {
+        HttpUrl::parse(it).context("HUB_ENDPOINT can't be used: it is not of the form https://host[:port]")
+    });
+    Ok(Control {
+        config: control_config(settings, storage, breaker, &engines),
+        store: storage.store.clone(),
+        clock: storage.clock.clone(),
+        steady: Clock::steady(),
+        boot: gantry_runtime::boot_id(),
+        prober: Arc::new(gantry_control::probe::HttpProber {
+            internal_key: storage.internal_key.clone(),
+            listeners: listeners.clone(),
+        }),
+        listeners: listeners.map(Arc::new),
+        runtime: engines.runtime,
+        versions,
+        shared: Arc::clone(shared),
+        runtime_status: Arc::default(),
+        images: gantry_control::preview::Images::default(),
+        orphans_stopped: AtomicU64::new(0),
+        restarts: gantry_control::restarts::Restarts::default(),
+        jobs: jobs::Jobs::new(storage.store.clone(), storage.clock.clone(), storage.home.clone()),
+        machine,
+        samples: Arc::default(),
+        upstreams: upstreams::Upstreams::default(),
+        hub: hub::Hub::new(endpoint.transpose()?, settings.offline_mode),
+        publisher: publish::Publisher::new(breaker).with_stall_floor(settings.stall_floor_sec),
+        supervision,
+        changed_elsewhere: tokio::sync::Notify::new(),
+        new_budgets: tokio::sync::Notify::new(),
+        phases,
+    })
+}
+
+pub(crate) fn app(
+    settings: &Settings,
+    storage: &Storage,
+    control: &Arc<Control>,
+    runtime: Traits,
+    wake: mpsc::Sender<ModelId>,
+    refresh: mpsc::Sender<oneshot::Sender<()>>,
+    setup_token: &SecretString,
+) -> App {
+    let spool = Arc::new(adapters::SpoolCheck::new(storage.data_dir.join(SPOOL)));
+    let runtime_health = RuntimeHealth::new(Arc::clone(&control.runtime));
+    let adapter =
+        Arc::new(adapters::Adapter { control: Arc::clone(control), spool, runtime: runtime_health });
+    App::new(Parts {
+        store: storage.store.clone(),
+        clock: storage.clock.clone(),
+        steady: control.steady.clone(),
+        passwords: storage.passwords.clone(),
+        cookies: storage.cookies.clone(),
+        throttle: gantry_admin_api::Throttle::default(),
+        token_uses: TokenUses::default(),
+        refresh: Refresh(refresh),
+        engines: Arc::clone(&adapter) as _,
+        allowances: adapter,
+        monitor: Arc::new(Watch(Arc::clone(control))),
+        wake,
+        phases: control.phases.clone(),
+        feed: Feed::default(),
+        seats: Seats::new(settings.event_streams_max),
+        body_room: gantry_admin_api::BodyRoom::default(),
+        long_reads: gantry_admin_api::LongReads::default(),
+        org_users_max: settings.org_users_max.get(),
+        setup_token: setup_token.clone(),
+        models_dir: storage.models_dir.clone(),
+        runtime,
+        hub_cache_dir: storage.hub_cache_dir.clone(),
+        models_dir_rules: storage.models_dir_rules.clone(),
+        headers: Headers::default(),
+        disk: gantry_admin_api::Disk::default(),
+        guesses: gantry_admin_api::Guesses::default(),
+        images: control.config.images.clone(),
+        offline: settings.offline_mode,
+        export_dirs: settings.export_dirs(),
+        startup_timeouts: startup_timeouts(settings),
+        trusted_proxies: settings.trusted_proxies.clone(),
+        web: web(settings),
+    })
+}
+
+fn control_config(
+    settings: &Settings,
+    storage: &Storage,
+    breaker: breaker::Settings,
+    engines: &EngineRuntime,
+) -> gantry_control::Config {
+    gantry_control::Config {
+        models_dir: storage.models_dir.clone(),
+        models_dir_rules: storage.models_dir_rules.clone(),
+        hub_cache_dir: storage.hub_cache_dir.clone(),
+        data_dir: storage.data_dir.clone(),
+        hub_endpoint: settings.hub_endpoint.clone(),
+        images: AllowedImages {
+            defaults: PerEngine {
+                vllm: settings.primary_engine_image.0.clone(),
+                llamacpp: settings.secondary_engine_image.0.clone(),
+            },
+            simulators: PerEngine::of(|it| engine_runtime::flavour(it).default_tag()),
+            listed: settings.engine_image_allowlist.0.clone(),
+        },
+        programs: engines.programs.clone(),
+        startup: startup_timeouts(settings),
+        internal_key: storage.internal_key.clone(),
+        offline: settings.offline_mode,
+        media_hosts: settings.media_url_hosts.0.clone(),
+        offline_auto: settings.offline_mode_auto_detect,
+        require_precache: settings.require_image_precache,
+        pull_timeout: settings.image_pull_timeout,
+        stop_grace: settings.stop_timeout_sec,
+        drain: settings.drain_timeout_sec,
+        apply_wait: settings.apply_wait_sec.0,
+        reconcile_every: settings.model_reconcile_sec,
+        probe_every: settings.health_poll_sec,
+        breaker,
+        host: Host { cpus: cpus(), gpus: engines.gpus.clone() },
+        usage_retention_days: settings.usage_retention_days,
+        audit_retention_days: settings.audit_retention_days,
+        default_limits: default_limits(settings),
+        limit_mode: settings.rate_limit_mode,
+    }
+}
+
+/// Returns the limits from the settings for keys without limits of their own.
+fn default_limits(settings: &Settings) -> Limits {
+    let limit = |it: u32| (it > 0).then_some(i64::from(it));
+    Limits {
+        rpm_limit: limit(settings.rate_limit_rpm),
+        tpm_limit: limit(settings.rate_limit_tpm),
+        max_concurrency: limit(settings.max_concurrent_requests),
+        ..Limits::default()
+    }
+}
+
+fn startup_timeouts(settings: &Settings) -> PerEngine<Duration> {
+    PerEngine { vllm: settings.primary_startup_timeout_sec, llamacpp: settings.secondary_startup_timeout_sec }
+}
+
+pub(crate) fn web(settings: &Settings) -> Web {
+    Web::new(settings.allowed_hosts.0.clone(), settings.cors_allow_origins.0.clone())
+        .with_hsts(settings.hsts_max_age_sec)
+}
+
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+pub(crate) fn plane_config(
+    settings: &Settings,
+    storage: &Storage,
+    spool_dir: PathBuf,
+) -> anyhow::Result<gantry_dataplane::Config> {
+    let threads = match settings.dataplane_threads {
+        0 => cpus().min(MAX_AUTO_THREADS),
+        n => n,
+    };
+    let cookies = storage.cookies.clone();
+    // The `Via` value names the database, not the gateway: all gateways on one database share one registry, so a
+    // request loop could go through any of them.
+    let via = HeaderValue::try_from(format!("1.1 gantry-{}", storage.instance))
+        .context("the id of the database is no word")?;
+    Ok(gantry_dataplane::Config {
+        listen: settings.gateway_listen,
+        threads,
+        max_body: settings.request_max_body_bytes.get(),
+        body_memory: settings.request_body_memory_bytes.get(),
+        media: Media { hosts: settings.media_url_hosts.0.clone(), tensors: settings.request_tensors },
+        max_connections: match settings.connections_max {
+            0 => descriptors::connections(descriptors::raised()),
+            n => n,
+        },
+        max_connections_per_address: settings.connections_per_address_max,
+        trusted_proxies: settings.trusted_proxies.clone(),
+        web: web(settings),
+        session: Arc::new(move |cookie| cookies.verify(cookie)),
+        allow_all_keys: settings.gateway_dev_allow_all_keys,
+        spool_dir,
+        trace_sampled: settings.trace_sampled,
+        leave_grace: Duration::from_secs(settings.shutdown_delay_sec.into()).max(LEAVE_GRACE),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        via,
+        ..gantry_dataplane::Config::default()
+    })
+}
