@@ -4,7 +4,7 @@
 use super::{
     Beside, CacheType, Doubt, Estimate, GpuMemory, LlamacppSettings, ModelFacts, Side, Slots, SplitMode,
     Unknown, VllmKvType, VllmSettings, estimate_llamacpp, estimate_vllm,
-    words::{LeftOut, Words, dashed, odd},
+    words::{Words, dashed, odd},
 };
 use crate::{
     engine::{EngineVersion, vllm::CPU_CACHE},
@@ -35,6 +35,9 @@ const VLLM_LEFT_OUT: &[LeftOut] = &[
     (&["--data-parallel-size", "-dp"], Doubt::Either, "not counted: data parallelism"),
     (&["--kv-offloading-size", "--swap-space"], Doubt::More, "not counted: RAM for cache that is moved out"),
 ];
+/// Names of an argument, in which direction it makes the estimate uncertain, and the note about it.
+type LeftOut = (&'static [&'static str], Doubt, &'static str);
+
 /// The memory that the machine has for the model.
 #[derive(Debug, Clone, Copy)]
 pub struct Room<'a> {
@@ -170,7 +173,7 @@ impl LlamacppCommand {
             _ => words.number(&ngl)?,
         };
         let split_mode = split_mode(words)?;
-        let mut left_out = words.left_out(LLAMACPP_LEFT_OUT);
+        let mut left_out = left_out(words, LLAMACPP_LEFT_OUT);
         let experts = experts_in_ram(words, &mut left_out)?;
         let off = matches!(words.last(&["--fit", "-fit"]), Some("off" | "0" | "false" | "disabled"));
         let fit = build >= builds::FIT[0]
@@ -357,7 +360,7 @@ impl VllmCommand {
             single,
             pooled,
             quantization: words.last(&["--quantization", "-q"]).map(str::to_owned),
-            left_out: words.left_out(VLLM_LEFT_OUT),
+            left_out: left_out(words, VLLM_LEFT_OUT),
         })
     }
 
@@ -380,6 +383,11 @@ impl VllmCommand {
         }
         Ok(estimate)
     }
+}
+
+/// Returns what the estimate leaves out because of the arguments of `table` that were given.
+fn left_out(words: Words<'_>, table: &[LeftOut]) -> Vec<(Doubt, &'static str)> {
+    table.iter().filter(|it| words.has(it.0)).map(|(_, doubt, what)| (*doubt, *what)).collect()
 }
 
 /// Returns the facts, marked as pooled if the model is served for vectors.

@@ -1,9 +1,6 @@
 //! Reads arguments from the words of an engine's command line.
 
-use super::{Doubt, Unknown};
-
-/// Names of an argument, in which direction it makes the estimate uncertain, and the note about it.
-pub(super) type LeftOut = (&'static [&'static str], Doubt, &'static str);
+use super::Unknown;
 
 /// The words of a command line; of several equal arguments, the last counts.
 #[derive(Clone, Copy)]
@@ -52,10 +49,6 @@ impl<'a> Words<'a> {
         let Some(text) = self.last(names) else { return Ok(None) };
         let number = text.parse::<f64>().ok().filter(|it| it.is_finite() && *it >= 0.0);
         number.map(Some).ok_or_else(|| odd(names, text))
-    }
-
-    pub(super) fn left_out(self, table: &[LeftOut]) -> Vec<(Doubt, &'static str)> {
-        table.iter().filter(|it| self.has(it.0)).map(|(_, doubt, what)| (*doubt, *what)).collect()
     }
 }
 
