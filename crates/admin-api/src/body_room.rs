@@ -2,12 +2,10 @@
 //! its handler runs, and a client that holds back the last byte keeps the body in memory. Without a bound, there could
 //! be as many bodies in memory as there are connections.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use gantry_domain::{ApiError, ErrorCode, UserId};
+use parking_lot::{Mutex, MutexGuard};
 
 /// Bytes of each body that are not counted: nearly all bodies are smaller, and lie in the buffer of their connection
 /// anyway.
@@ -43,7 +41,7 @@ impl BodyRoom {
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -3,10 +3,11 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use gantry_domain::{ModelId, job::Job};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, broadcast};
 
 use crate::events::message::{Message, ModelNow, OfModel, Pull, PullNow, PulledModel};
@@ -137,7 +138,7 @@ impl Feed {
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ring.lock()
     }
 }
 

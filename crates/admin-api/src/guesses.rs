@@ -1,13 +1,10 @@
 //! Slows down guesses at the current password of a signed-in user, with a growing delay for each user. Addresses do not
 //! count: an address says nothing about who sits at an unlocked screen.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use gantry_domain::{ApiError, ErrorCode, Timestamp, UserId};
+use parking_lot::Mutex;
 
 /// Number of attempts without a delay: people mistype.
 const FREE: u32 = 4;
@@ -33,7 +30,7 @@ impl Guesses {
     /// # Errors
     /// 429 while the delay runs; that attempt is not counted.
     pub(crate) fn begin(&self, user: UserId, now: Timestamp) -> Result<(), ApiError> {
-        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut map = self.0.lock();
         if map.len() >= MANY {
             map.retain(|_, it| now.since(it.last) < FORGET);
         }
@@ -52,7 +49,7 @@ impl Guesses {
 
     /// Records that the attempt was wrong: the delay runs from now on.
     pub(crate) fn wrong(&self, user: UserId, now: Timestamp) {
-        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut map = self.0.lock();
         if let Some(attempts) = map.get_mut(&user) {
             attempts.last = now;
         }
@@ -60,7 +57,7 @@ impl Guesses {
 
     /// Takes back an attempt, because it is not known whether it was right.
     pub(crate) fn undecided(&self, user: UserId) {
-        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut map = self.0.lock();
         if let Some(attempts) = map.get_mut(&user) {
             attempts.n = attempts.n.saturating_sub(1);
         }
@@ -68,7 +65,7 @@ impl Guesses {
 
     /// Records that the attempt was right: the user knows the password, so their attempts are forgotten.
     pub(crate) fn right(&self, user: UserId) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&user);
+        self.0.lock().remove(&user);
     }
 }
 

@@ -2,13 +2,10 @@
 //! and is checked several times a second for as long as its session lasts, so a page that forgets to close its streams,
 //! or an attacker, must reach a limit.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use gantry_domain::{ApiError, ErrorCode};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::{Outcome, Problem};
 
@@ -70,7 +67,7 @@ impl Seats {
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.taken.lock()
     }
 }
 

@@ -6,11 +6,11 @@
 use std::{
     collections::{HashMap, VecDeque},
     net::IpAddr,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use gantry_domain::{ApiError, ErrorCode, Timestamp, limit::gcra, name};
+use parking_lot::{Mutex, MutexGuard};
 
 /// Number of failures without a delay: people mistype.
 const FREE_PER_USER: u32 = 4;
@@ -136,7 +136,7 @@ impl Throttle {
     }
 
     fn lock(&self) -> MutexGuard<'_, Memory> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

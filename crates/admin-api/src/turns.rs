@@ -1,12 +1,10 @@
 //! Runs costly work one at a time for each caller, so that nobody takes all capacity by asking often, and callers wait
 //! for their own work only.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use gantry_domain::UserId;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Callers with a turn, or in line for theirs. Clones share them.
@@ -61,7 +59,7 @@ impl Turns {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<UserId, Line>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.lock()
     }
 }
 

@@ -3,10 +3,11 @@
 
 use std::{
     io::{self, IsTerminal, Write},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
@@ -110,7 +111,7 @@ impl Out {
 
     /// Prints or holds the answer for programs.
     pub(crate) fn value(&self, value: &Value) -> Outcome<()> {
-        if let Some(held) = self.held.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        if let Some(held) = self.held.lock().as_mut() {
             held.push(value.clone());
             return Ok(());
         }
@@ -120,12 +121,12 @@ impl Out {
     /// Holds answers for programs from now on, until [`Out::release`] prints them as one list.
     pub(crate) fn hold(&self) {
         if self.json {
-            *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
+            *self.held.lock() = Some(Vec::new());
         }
     }
 
     pub(crate) fn release(&self) -> Outcome<()> {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let held = self.held.lock().take();
         held.map_or(Ok(()), |held| self.value(&Value::Array(held)))
     }
 

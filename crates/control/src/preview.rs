@@ -3,7 +3,6 @@
 use std::{
     collections::HashMap,
     path::Path,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -13,6 +12,7 @@ use gantry_domain::{
     model::Model,
 };
 use gantry_runtime::{ImageInfo, Program, Runtime};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
     Control,
@@ -68,7 +68,7 @@ impl Images {
     }
 
     fn map(&self) -> MutexGuard<'_, HashMap<String, (Instant, Option<ImageInfo>)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

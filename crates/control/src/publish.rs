@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeSet,
     sync::{
-        Arc, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering::SeqCst},
     },
     time::{Duration, Instant},
@@ -48,7 +48,7 @@ pub struct Publisher {
     asked: AtomicU64,
     served: AtomicU64,
     writers: Semaphore,
-    reading: std::sync::Mutex<Reading>,
+    reading: parking_lot::Mutex<Reading>,
 }
 
 /// State of reading the catalog.
@@ -67,7 +67,7 @@ impl Publisher {
             asked: AtomicU64::new(0),
             served: AtomicU64::new(0),
             writers: Semaphore::new(WRITERS),
-            reading: std::sync::Mutex::default(),
+            reading: parking_lot::Mutex::default(),
         }
     }
 
@@ -99,7 +99,7 @@ impl Publisher {
     /// # Errors
     /// What is wrong, in one line that shows nothing of any row.
     pub fn check(&self) -> Result<(), String> {
-        let reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let reading = self.reading.lock();
         match (reading.failing_since.map(|it| it.elapsed()), reading.bad.len()) {
             (Some(since), _) if since >= TELL_AFTER => Err(format!(
                 "it could not be read for {} s: what was ended since still works",
@@ -112,7 +112,7 @@ impl Publisher {
 
     /// Returns the number of rows that the current catalog leaves out because they can't be read.
     pub fn unreadable(&self) -> usize {
-        self.reading.lock().unwrap_or_else(PoisonError::into_inner).bad.len()
+        self.reading.lock().bad.len()
     }
 
     /// Reads everything and swaps the new catalog in. All callers that ask while a reading is in progress are served by
@@ -140,7 +140,7 @@ impl Publisher {
         })
         .await;
         if done.is_err() {
-            let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut reading = self.reading.lock();
             reading.failing_since.get_or_insert_with(Instant::now);
         }
         done
@@ -149,7 +149,7 @@ impl Publisher {
     /// Notes which rows could not be read, and logs each new one once.
     fn note(&self, bad: &[StoreError]) {
         let bad: BTreeSet<_> = bad.iter().map(ToString::to_string).collect();
-        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reading = self.reading.lock();
         for row in bad.difference(&reading.bad) {
             error!(row, "left out of the catalog, so that it works for nobody until it can be read");
         }

@@ -1,12 +1,10 @@
 //! What is known of models right now: how far a pull is, and whether the container still is what a start would make. It
 //! would be wrong after a restart, so it is kept in memory and not in the database.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
 
 use gantry_domain::ModelId;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Why the container of a running model differs from the one that a start would make now, though the record was not
 /// edited.
@@ -63,6 +61,6 @@ impl RuntimeStatus {
     }
 
     fn map(&self) -> MutexGuard<'_, HashMap<ModelId, ModelStatus>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

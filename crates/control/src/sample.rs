@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -14,6 +14,7 @@ use gantry_domain::{
     host::{GpuNow, GpuTrends, HostNow, Point, Throughput, Trends},
     machine::{Gpu, HostMemory},
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -265,7 +266,7 @@ fn mean(samples: &[&Sample], interval: u64, value: &dyn Fn(&Sample) -> Option<f6
 
 fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing in here panics while it holds a lock; a poisoned one is still consistent.
-    it.lock().unwrap_or_else(PoisonError::into_inner)
+    it.lock()
 }
 
 impl Control {
@@ -364,7 +365,7 @@ mod tests {
             let look = move |_: &Samples| {
                 begun.fetch_add(1, SeqCst);
                 // Waits until the other end is gone.
-                let _ = gate.lock().map(|it| it.recv());
+                let _ = gate.lock().recv();
             };
             assert_eq!(samples.seen(Duration::from_millis(20), look).await, None);
         }

@@ -9,7 +9,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicI64, Ordering::SeqCst},
     },
     time::Duration,
@@ -19,6 +19,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use gantry_domain::{ModelId, host::Supervision as View};
 use gantry_runtime::Gate;
 use gantry_store::{Candidate, Claim, StoreError, StoreResult, Supervisor, Tx};
+use parking_lot::Mutex;
 use tokio::{
     sync::{Mutex as AsyncMutex, Notify, mpsc},
     time::timeout,
@@ -124,7 +125,7 @@ impl Supervision {
     /// # Errors
     /// What is wrong, in one line that names no gateway.
     pub fn check(&self) -> Result<(), String> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.seen.lock();
         match seen.standing {
             Standing::Supervisor | Standing::Follower => Ok(()),
             Standing::Stranger => Err(STRANGER.to_owned()),
@@ -134,7 +135,7 @@ impl Supervision {
 
     /// Describes who supervises, for people.
     pub fn view(&self) -> View {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.seen.lock();
         let (role, detail) = match seen.standing {
             Standing::Supervisor if self.me.is_none() => ("supervisor", "the database is this gateway's own"),
             Standing::Supervisor => ("supervisor", "this gateway starts, stops and watches the models"),
@@ -173,7 +174,7 @@ impl Supervision {
         if self.is_alone() {
             return std::future::pending().await;
         }
-        let is_known = self.seen.lock().unwrap_or_else(PoisonError::into_inner).runtime.is_some();
+        let is_known = self.seen.lock().runtime.is_some();
         let recognised = async {
             while is_known || control.runtime.identity().await.is_err() {
                 tokio::time::sleep(LOOK_EVERY).await;
@@ -238,7 +239,7 @@ impl Supervision {
     }
 
     fn note(&self, new: Seen) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         if seen.standing != new.standing {
             let name = new.supervisor.as_ref().and_then(|it| Some(it.who.as_ref()?.name.as_str()));
             match new.standing {
@@ -252,7 +253,7 @@ impl Supervision {
     }
 
     fn forget(&self) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         seen.standing = Standing::Unknown;
     }
 }

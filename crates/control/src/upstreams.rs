@@ -4,7 +4,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -18,6 +18,7 @@ use gantry_domain::{
     host::{BreakerView, ProbeView, RouteHealth, UpstreamView},
 };
 use http::StatusCode;
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -114,7 +115,7 @@ impl Upstreams {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Seen>>> {
         // Nothing in here panics while it holds the lock; a poisoned one is still consistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -3,12 +3,12 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use gantry_domain::{engine::EngineVersion, model::EngineKind};
 use gantry_runtime::{ImageInfo, ImageProbe, RuntimeError};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -77,7 +77,7 @@ impl Versions {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     fn get(&self, image: &Image) -> Option<EngineVersion> {

@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
@@ -14,6 +14,7 @@ use futures_util::{
     future::{BoxFuture, Shared},
 };
 use gantry_runtime::{Runtime, RuntimeError, RuntimeResult};
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 use tracing::{info, warn};
 
@@ -42,7 +43,7 @@ impl RuntimeHealth {
     /// Returns whether the runtime answers. The error is one line that anybody may see.
     pub(crate) fn ok(&self) -> BoxFuture<'static, Result<(), &'static str>> {
         let Question { asked, answer } = {
-            let mut question = self.question.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut question = self.question.lock();
             question.take_if(|it| it.asked.elapsed() >= KEPT);
             question.get_or_insert_with(|| self.ask()).clone()
         };

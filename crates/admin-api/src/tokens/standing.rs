@@ -1,12 +1,10 @@
 //! Whether a token that opened a stream still stands in for its user.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use gantry_domain::{OrgId, Role, Timestamp, identity::User, key::KeyStatus};
 use gantry_store::{StoreResult, TokenHolder};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::App;
@@ -77,7 +75,7 @@ impl Standing {
     }
 
     fn asked<T>(&self, work: impl FnOnce(&mut Asked) -> T) -> T {
-        work(&mut self.asked.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut self.asked.lock())
     }
 }
 

@@ -9,12 +9,13 @@ mod nvidia;
 
 use std::{
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use gantry_domain::machine::{Gpu, GpuVendor, HostMemory};
 use nvml_wrapper::Nvml;
+use parking_lot::Mutex;
 use sysinfo::System;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -98,13 +99,13 @@ impl Machine {
     }
 
     fn fresh(&self) -> Option<Arc<Seen>> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.last.lock();
         last.as_ref().filter(|it| it.0.elapsed() < FRESH).map(|it| Arc::clone(&it.1))
     }
 
     fn stale(&self) -> Arc<Seen> {
         tracing::warn!("the GPU driver does not answer; what is shown of the machine is old");
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.last.lock();
         last.as_ref().map(|it| Arc::clone(&it.1)).unwrap_or_default()
     }
 
@@ -112,14 +113,14 @@ impl Machine {
     fn ask_drivers(&self, turn: OwnedSemaphorePermit) -> Arc<Seen> {
         let gpus = self.recorded.clone().or_else(|| self.nvidia()).unwrap_or_else(amd::gpus);
         let seen = Arc::new(Seen { gpus, memory: memory() });
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), Arc::clone(&seen)));
+        *self.last.lock() = Some((Instant::now(), Arc::clone(&seen)));
         drop(turn);
         seen
     }
 
     /// Returns the version of NVIDIA's driver, or why it is not used. Blocking.
     pub(crate) fn nvml(&self) -> Result<String, String> {
-        nvidia::state(&mut self.nvml.lock().unwrap_or_else(PoisonError::into_inner))
+        nvidia::state(&mut self.nvml.lock())
     }
 
     /// Whether the GPUs are those of a file.
@@ -128,7 +129,7 @@ impl Machine {
     }
 
     fn nvidia(&self) -> Option<Vec<Gpu>> {
-        nvidia::gpus(&mut self.nvml.lock().unwrap_or_else(PoisonError::into_inner))
+        nvidia::gpus(&mut self.nvml.lock())
     }
 }
 
@@ -166,7 +167,7 @@ mod tests {
     async fn a_look_that_hangs_holds_up_nobody_for_long() {
         let machine = Arc::new(Machine::new(None).unwrap());
         let seen = machine.refresh().await;
-        machine.last.lock().unwrap().as_mut().unwrap().0 -= FRESH * 2;
+        machine.last.lock().as_mut().unwrap().0 -= FRESH * 2;
         let _hanging = Arc::clone(&machine.looking).acquire_owned().await.unwrap();
         tokio::time::pause();
         assert!(Arc::ptr_eq(&seen, &machine.refresh().await), "the last answer is given");

@@ -1,12 +1,10 @@
 //! How the reconciler wakes the worker of a model, and what it hands over.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Instant,
-};
+use std::time::Instant;
 
 use gantry_domain::model::Model;
 use gantry_runtime::Found;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// One model as a tick saw it.
@@ -35,7 +33,7 @@ pub(super) struct Mail {
 
 impl Mailbox {
     pub(super) fn put(&self, sighting: Option<Sighting>) {
-        let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mail = self.mail.lock();
         match sighting {
             Some(sighting) => mail.sighting = Some(sighting),
             None => mail.hinted = true,
@@ -45,7 +43,7 @@ impl Mailbox {
     }
 
     pub(super) fn take(&self) -> Mail {
-        let mut mail = std::mem::take(&mut *self.mail.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut mail = std::mem::take(&mut *self.mail.lock());
         if mail.hinted {
             // The sighting is dropped: it is not known whether the tick read the record before the command was stored.
             mail.sighting = None;

@@ -3,11 +3,12 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
+    sync::{Arc, atomic::Ordering::Relaxed},
 };
 
 use gantry_domain::model::lifecycle::InstanceId;
 use gantry_runtime::Found;
+use parking_lot::{Mutex, MutexGuard};
 use tracing::warn;
 
 use crate::Control;
@@ -18,7 +19,7 @@ pub(super) struct Ending(Arc<Mutex<HashSet<InstanceId>>>);
 
 impl Ending {
     fn ids(&self) -> MutexGuard<'_, HashSet<InstanceId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Returns those of `left` that are not being stopped yet, and adds them.

@@ -5,8 +5,10 @@ use std::{
     collections::{HashMap, VecDeque},
     net::{IpAddr, Ipv6Addr},
     rc::{Rc, Weak},
-    sync::{Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
+    sync::atomic::AtomicUsize,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::connection::state::ConnectionState;
 
@@ -25,7 +27,7 @@ pub(crate) struct ConnectionCounts {
 impl ConnectionCounts {
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, u32>> {
         // Nothing in here panics while it holds the lock; a poisoned one is still consistent.
-        self.by.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by.lock()
     }
 
     /// Counts one more connection of `address`, and returns whether there are at most `max`. It is counted in any case.

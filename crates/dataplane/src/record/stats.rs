@@ -4,13 +4,14 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use gantry_domain::endpoint::Endpoint;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Most models that have counts of their own; those of others, and of names that no model has, are under [`OTHER`].
 pub const MAX_MODELS: usize = 200;
@@ -246,7 +247,7 @@ impl Stats {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<ModelStats>>> {
         // Nothing in here panics while it holds the lock; a poisoned one is still consistent.
-        self.models.lock().unwrap_or_else(PoisonError::into_inner)
+        self.models.lock()
     }
 }
 

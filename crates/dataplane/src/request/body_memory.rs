@@ -3,13 +3,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
 use gantry_domain::{ApiError, ErrorCode};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{caller_id::CallerId, limits::Subject};
 
@@ -46,7 +44,7 @@ impl BodyMemory {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Subject, usize>> {
         // Nothing in here panics while it holds the lock; a poisoned one is still consistent.
-        self.by.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by.lock()
     }
 }
 

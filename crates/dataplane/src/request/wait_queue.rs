@@ -8,9 +8,10 @@
 use std::{
     collections::{HashMap, VecDeque},
     future::poll_fn,
-    sync::{Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// Most requests that wait for one model.
 const MAX_WAITING: usize = 1024;
@@ -79,7 +80,7 @@ impl WaitQueue {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Queue>> {
         // Nothing in here panics while it holds the lock; a poisoned one is still consistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -261,6 +262,6 @@ mod tests {
         assert!(queues.join("other").is_some());
         drop(waiters);
         assert_eq!(queues.requests("m"), 0);
-        assert!(queues.0.lock().unwrap().is_empty());
+        assert!(queues.0.lock().is_empty());
     }
 }

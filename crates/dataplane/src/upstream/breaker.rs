@@ -15,7 +15,7 @@ mod blame;
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{
             AtomicU64,
             Ordering::{Acquire, Release},
@@ -23,6 +23,8 @@ use std::{
     },
     time::{Duration, Instant},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::caller_id::CallerId;
 use blame::Blame;
@@ -256,7 +258,7 @@ impl Breaker {
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // Nothing in here panics while it holds the lock; a poisoned one is still consistent.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 

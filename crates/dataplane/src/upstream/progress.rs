@@ -25,7 +25,7 @@ mod quarantine;
 use std::{
     cell::Cell,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{
             AtomicBool, AtomicU32, AtomicU64,
             Ordering::{Acquire, Relaxed, Release},
@@ -33,6 +33,8 @@ use std::{
     },
     time::{Duration, Instant},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::caller_id::CallerId;
 use quarantine::Quarantine;
@@ -295,7 +297,7 @@ impl Progress {
 
     fn lock(&self) -> MutexGuard<'_, Option<Quarantine>> {
         // Nothing in here panics while it holds the lock; a poisoned one is still consistent.
-        self.quarantine.lock().unwrap_or_else(PoisonError::into_inner)
+        self.quarantine.lock()
     }
 }
 

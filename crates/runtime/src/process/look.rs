@@ -2,11 +2,12 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use gantry_domain::{Clock, model::lifecycle::InstanceId};
+use parking_lot::Mutex;
 
 use super::{
     record::{self, Dir, Exit, KILLED, Record, State},
@@ -73,7 +74,7 @@ fn bury(dir: &Dir, record: &Record, state: &mut State) {
 
 /// Whether it is time to look for processes without a record. If so, the next time is one period later.
 fn is_due(swept: &Mutex<Option<Instant>>) -> bool {
-    let mut last = swept.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = swept.lock();
     let due = last.is_none_or(|it| it.elapsed() >= SWEEP_EVERY);
     if due {
         *last = Some(Instant::now());

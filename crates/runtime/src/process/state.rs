@@ -3,11 +3,12 @@
 use std::{
     io,
     path::PathBuf,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use gantry_domain::Clock;
+use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
 use super::{events::Change, program::Programs};
