@@ -251,23 +251,6 @@ endpoints! {
         runs_model: true,
         takes_defaults: false,
     }
-    /// The classes of texts (vLLM).
-    Classify {
-        path: "/classify",
-        aliases: &[],
-        spool_code: 11,
-        operation_id: "classify",
-        summary: "Put texts into classes",
-        telemetry_name: "classify",
-        scope: Some(Scope::Embeddings),
-        task: Some(Task::Embed),
-        input: Input::Input,
-        counted: Counted::LastUsage,
-        stream: None,
-        errors: ErrorStyle::OpenAi,
-        runs_model: true,
-        takes_defaults: false,
-    }
     /// The tokens of a text (vLLM, llama.cpp).
     Tokenize {
         path: "/tokenize",
