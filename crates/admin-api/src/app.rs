@@ -44,6 +44,7 @@ impl std::ops::Deref for App {
 }
 
 impl App {
+    /// Shares `parts` among all handlers.
     pub fn new(parts: Parts) -> Self {
         Self(Arc::new(parts))
     }
@@ -355,6 +356,7 @@ pub struct LiveRoute {
     pub max_model_len: Option<i64>,
 }
 
+/// What a test of a model sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TestType {

@@ -27,6 +27,7 @@ pub struct Cookies {
 }
 
 impl Cookies {
+    /// `secret` signs, `secure` adds `Secure`, and `ttl` is the time without use after which a session ends.
     pub fn new(secret: SecretString, secure: bool, ttl: Duration) -> Self {
         Self { secret, secure, ttl }
     }

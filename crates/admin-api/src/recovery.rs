@@ -51,6 +51,7 @@ impl Lost {
         Ok(Self { may_sign_in: owner.enabled && org_enabled, owner })
     }
 
+    /// Returns the name that the owner signs in with.
     pub fn username(&self) -> &str {
         &self.owner.username
     }

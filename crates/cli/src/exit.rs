@@ -36,6 +36,7 @@ impl Exit {
         Self::Interrupted,
     ];
 
+    /// Returns the number that the program exits with.
     pub fn code(self) -> u8 {
         self as u8
     }

@@ -56,6 +56,7 @@ impl HttpUrl {
         &self.host
     }
 
+    /// Returns the port, which is that of the scheme if the text has none.
     pub fn port(&self) -> u16 {
         self.port
     }

@@ -60,6 +60,7 @@ struct Reading {
 }
 
 impl Publisher {
+    /// Makes a publisher whose upstreams have breakers with these settings.
     pub fn new(breaker: breaker::Settings) -> Self {
         Self {
             upstreams: UpstreamFactory::new(breaker),

@@ -28,6 +28,7 @@ const CLOCK_SEEN: &str = "clock_seen";
 const CLOCK_LOW: &str = "clock_low";
 const CLOCK_DOUBTED: &str = "clock_doubted";
 
+/// Does the chores at their intervals until `stop`.
 pub async fn run(control: Arc<Control>, stop: CancellationToken) {
     let mut tick = tokio::time::interval(KEYS_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);

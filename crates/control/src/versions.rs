@@ -70,6 +70,7 @@ struct Answer {
 pub struct Requests(mpsc::Receiver<(Image, String)>);
 
 impl Versions {
+    /// Returns the known versions, and the requests for those that are not known yet.
     pub fn new() -> (Self, Requests) {
         let (wanted, requests) = mpsc::channel(QUEUE);
         let (asked, answered) = (watch::Sender::new(None), watch::Sender::new(0));

@@ -109,6 +109,7 @@ pub struct SessionEntry {
 }
 
 impl SessionEntry {
+    /// Whether the session has not ended at `now`.
     pub fn is_current(&self, now: Timestamp) -> bool {
         Session::is_current(self.created_at, self.expires_at, now)
     }

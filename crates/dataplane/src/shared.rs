@@ -44,6 +44,7 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// Makes what all threads share, with the first `catalog`.
     pub fn new(catalog: Catalog, clock: Clock) -> Self {
         Self {
             catalog: ArcSwap::from_pointee(catalog),

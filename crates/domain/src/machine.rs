@@ -18,6 +18,7 @@ pub enum GpuVendor {
 impl GpuVendor {
     pub const ALL: [Self; 2] = [Self::Nvidia, Self::Amd];
 
+    /// Returns the word in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Nvidia => "nvidia",

@@ -60,6 +60,7 @@ impl Fake {
         self.world().images.insert(reference.to_owned(), info);
     }
 
+    /// Takes an image away.
     pub fn remove_image(&self, reference: &str) {
         self.world().images.remove(reference);
     }

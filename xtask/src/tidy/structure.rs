@@ -1,5 +1,5 @@
 //! The bars of the code's structure: how long files and functions are, how deep blocks lie in each other, and which
-//! files use each other in a circle.
+//! files use each other in a circle. Public items have a doc comment.
 
 use std::{
     fs,
@@ -79,6 +79,7 @@ fn look_at(name: &str, source: &Source) -> Vec<String> {
         problems
             .push(format!("{name}: {} lines; more than {FILE_LINES} is more than one subject", source.lines));
     }
+    problems.extend(source.undocumented.iter().map(|it| format!("{name}: {it}: write a doc comment")));
     for function in &source.functions {
         let key = format!("{name} {}", function.name);
         let place = format!("{name}:{}: `{}`", function.line, function.name);

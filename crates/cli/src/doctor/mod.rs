@@ -46,14 +46,17 @@ pub struct Check {
 }
 
 impl Check {
+    /// Makes a check that found nothing wrong.
     pub fn ok(name: &'static str, found: impl Into<String>) -> Self {
         Self { name, status: Status::Ok, found: found.into(), means: String::new(), fix: None }
     }
 
+    /// Makes a check that found something to look at: what it `means`, and how to `fix` it.
     pub fn warn(name: &'static str, found: impl Into<String>, means: &str, fix: &str) -> Self {
         Self::bad(name, Status::Warn, found.into(), means, fix)
     }
 
+    /// Makes a check that found something broken: what it `means`, and how to `fix` it.
     pub fn fail(name: &'static str, found: impl Into<String>, means: &str, fix: &str) -> Self {
         Self::bad(name, Status::Fail, found.into(), means, fix)
     }

@@ -26,6 +26,7 @@ pub enum LimitKind {
 impl LimitKind {
     pub const ALL: [Self; 5] = [Self::Requests, Self::Tokens, Self::Concurrency, Self::Streams, Self::Budget];
 
+    /// Returns the word in metrics and errors.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Requests => "requests",
@@ -125,6 +126,7 @@ pub struct KeyState {
 }
 
 impl KeyState {
+    /// Makes the state of a key that has used nothing.
     pub fn new(key: KeyId) -> Self {
         Self {
             account: Arc::new(AccountState::new(Subject::Key(key))),

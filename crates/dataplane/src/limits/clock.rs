@@ -13,6 +13,7 @@ pub struct Moment {
 }
 
 impl Moment {
+    /// `now` and `at` are the same moment on the steady clock and on the wall clock.
     pub fn new(now: Instant, at: Timestamp) -> Self {
         Self { nanos: nanos(now), at }
     }

@@ -78,6 +78,7 @@ impl GatewayLink {
         !self.tried.swap(true, Relaxed) || was_up != gateways.is_some()
     }
 
+    /// Whether the exchange with other gateways worked the last time.
     pub fn is_up(&self) -> bool {
         self.up.load(Relaxed)
     }

@@ -60,6 +60,7 @@ pub struct View {
 }
 
 impl AccountState {
+    /// Makes the state of a holder that has used nothing.
     pub fn new(subject: Subject) -> Self {
         Self {
             subject,
@@ -76,6 +77,7 @@ impl AccountState {
         }
     }
 
+    /// Returns whose limits these are.
     pub fn subject(&self) -> Subject {
         self.subject
     }

@@ -62,6 +62,7 @@ impl Histogram {
         Self { bounds, buckets: zeros(bounds.len() + 1), sum_us: AtomicU64::new(0) }
     }
 
+    /// Counts one value.
     pub fn record(&self, value: Duration) {
         let us = micros(value);
         self.buckets[self.bounds.partition_point(|bound| *bound < us)].fetch_add(1, Relaxed);
@@ -117,6 +118,7 @@ impl Default for Fine {
 }
 
 impl Fine {
+    /// Counts one value.
     pub fn record(&self, value: Duration) {
         let us = micros(value);
         let octave = us.max(1).ilog2().saturating_sub(SUB);
@@ -124,6 +126,7 @@ impl Fine {
         self.0[index.min(FINE - 1)].fetch_add(1, Relaxed);
     }
 
+    /// Returns the counts of all buckets.
     pub fn read(&self) -> Vec<u64> {
         self.0.iter().map(|it| it.load(Relaxed)).collect()
     }

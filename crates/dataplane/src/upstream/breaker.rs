@@ -58,6 +58,7 @@ pub enum Verdict {
 /// Retry time while a trial runs. How long a trial takes is unknown; after a second, asking again is worthwhile.
 const TRIAL_RUNS: Duration = Duration::from_secs(1);
 
+/// The state of a breaker, as metrics and records show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     Closed,
@@ -89,6 +90,7 @@ pub struct Open {
     pub for_some: bool,
 }
 
+/// Keeps requests from an engine that fails, and lets one through at intervals to find out whether it works again.
 #[derive(Debug)]
 pub struct Breaker {
     settings: Settings,
@@ -120,6 +122,7 @@ impl Default for Breaker {
 }
 
 impl Breaker {
+    /// Makes a closed breaker.
     pub fn new(settings: Settings) -> Self {
         let phase = Phase::Closed { failures: 0 };
         let inner = Inner { epoch: 0, phase, opened: 0, blame: Blame::default() };
@@ -174,6 +177,7 @@ impl Breaker {
         }
     }
 
+    /// Returns the state at `now`, for metrics and records.
     pub fn snapshot(&self, now: Instant) -> Snapshot {
         let inner = self.lock();
         let (state, failures, retry_in) = match inner.phase {
@@ -275,6 +279,7 @@ pub struct Pass {
 }
 
 impl Pass {
+    /// Reports how the request ended.
     pub fn finish(mut self, verdict: Verdict, now: Instant) {
         self.done = true;
         self.breaker.finish(&self, verdict, now);

@@ -171,6 +171,7 @@ impl Phase {
     /// Phase of a model that was never started.
     pub const NEW: Self = Self::Stopped { generation: 0, lost: false };
 
+    /// Returns the count of commands that the phase belongs to.
     pub fn generation(&self) -> i64 {
         match self {
             Self::Stopped { generation, .. }
@@ -240,6 +241,7 @@ pub struct Instance {
     pub status: InstanceStatus,
 }
 
+/// What the runtime says of a container or process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InstanceStatus {
     /// The container was made but not started: the gateway died in between, or the start was refused.

@@ -12,10 +12,12 @@ pub struct PerEngine<T> {
 }
 
 impl<T> PerEngine<T> {
+    /// Makes the value of each engine.
     pub fn of(mut make: impl FnMut(EngineKind) -> T) -> Self {
         Self { vllm: make(EngineKind::Vllm), llamacpp: make(EngineKind::Llamacpp) }
     }
 
+    /// Makes another value of each engine's.
     pub fn map<U>(self, mut change: impl FnMut(EngineKind, T) -> U) -> PerEngine<U> {
         PerEngine {
             vllm: change(EngineKind::Vllm, self.vllm),
@@ -28,6 +30,7 @@ impl<T> PerEngine<T> {
         EngineKind::ALL.into_iter().map(|it| (it, &self[it]))
     }
 
+    /// Returns the values in the order of [`EngineKind::ALL`].
     pub fn values(&self) -> impl Iterator<Item = &T> {
         self.iter().map(|(_, value)| value)
     }
