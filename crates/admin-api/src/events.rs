@@ -32,12 +32,12 @@ use tokio::{
 use self::message::{Lag, LogLine, Message, OfModel};
 use crate::{
     App,
-    app::LogStream,
     caller::{Caller, Grant},
     error::Outcome,
     feed::{Catch, Event},
     models,
     operation::{Doc, Input, Operation, Output, Param, Query, query},
+    ports::LogStream,
     seats::Seat,
     session,
 };

@@ -109,9 +109,9 @@ pub(crate) async fn ready(app: State<App>, leaving: Option<Extension<Leaving>>) 
     let database = quick.map_err(|_| "the database can't be reached".to_owned());
     // Inference goes on, and other gateways on this database may be no better off.
     let busy = slow.map_err(|_| "all connections to the database are busy or do not answer".to_owned());
-    let runtime = app.engines.runtime_ok().await.map_err(str::to_owned);
-    let (supervision, catalog) = (app.engines.supervision_ok(), app.engines.catalog_ok());
-    let spool = if app.engines.spool_ok().await { Ok(()) } else { Err("usage can't be recorded".to_owned()) };
+    let runtime = app.checks.runtime_ok().await.map_err(str::to_owned);
+    let (supervision, catalog) = (app.checks.supervision_ok(), app.checks.catalog_ok());
+    let spool = if app.checks.spool_ok().await { Ok(()) } else { Err("usage can't be recorded".to_owned()) };
     let works = database.is_ok() && spool.is_ok();
     let status = match (works, runtime.is_ok() && supervision.is_ok() && catalog.is_ok() && busy.is_ok()) {
         _ if leaving.is_some() => Status::ShuttingDown,

@@ -35,6 +35,7 @@ mod pages;
 pub mod password;
 mod playground;
 pub mod policy;
+pub mod ports;
 pub mod recovery;
 mod router;
 pub mod routes;
@@ -48,9 +49,7 @@ mod upstreams;
 mod usage;
 mod users;
 
-pub use app::{
-    Allowances, App, EngineLog, Engines, LogStream, Refresh, Spent, SpoolReport, TestReport, TestType,
-};
+pub use app::{App, Refresh};
 pub use assets::Asset;
 pub use body_room::BodyRoom;
 pub use cookies::Cookies;

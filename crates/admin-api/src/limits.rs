@@ -7,8 +7,8 @@ use gantry_domain::{
 };
 
 use crate::{
-    app::Spent,
     operation::{Fields, Form, read},
+    ports::Spent,
 };
 
 /// Percentage from which on a budget counts as nearly used up.

@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 
 use crate::{
     App,
-    app::LiveRoute,
     caller::Caller,
     error::{Outcome, Problem},
     operation::{Listed, Operation, Page, Query},
+    ports::LiveRoute,
 };
 
 /// llama-server's context unless the record says otherwise: the specification's default of `context_size`, which is
@@ -53,9 +53,9 @@ pub(crate) async fn running(
     caller: Caller,
     Query(page): Query<Page>,
 ) -> Outcome<Listed<RunningModel>> {
-    let healthy = |name: &str| app.engines.route_health(name).is_some_and(RouteHealth::is_ok);
+    let healthy = |name: &str| app.data_plane.route_health(name).is_some_and(RouteHealth::is_ok);
     let allowed = |name: &str| may_call(&caller, name);
-    let routes = app.engines.live_routes().into_iter();
+    let routes = app.data_plane.live_routes().into_iter();
     let routes = routes.filter(|it| healthy(&it.served_name) && allowed(&it.served_name));
     let entry = |it: LiveRoute| RunningModel {
         served_model_name: it.served_name,
@@ -118,7 +118,7 @@ pub(crate) async fn constraints(
     // A model's own name comes first, as in routing.
     let own = models.iter().position(|it| it.served_name == name);
     let Some(at) = own.or_else(|| models.iter().position(named)) else {
-        let mut routes = app.engines.live_routes().into_iter();
+        let mut routes = app.data_plane.live_routes().into_iter();
         let route = routes.find(|it| it.served_name == name && it.engine.is_none());
         return Ok(Json(elsewhere(route.ok_or_else(none)?)));
     };
@@ -130,7 +130,7 @@ pub(crate) async fn constraints(
     let defaults = defaults.cloned();
     let model = if model.state().0.is_active() { model.as_launched() } else { model };
     let facts = facts(&app, &model).await?;
-    let mut routes = app.engines.live_routes().into_iter();
+    let mut routes = app.data_plane.live_routes().into_iter();
     let reported = routes.find(|it| it.served_name == model.served_name).and_then(|it| it.max_model_len);
     Ok(Json(Constraints {
         served_model_name: name.to_owned(),

@@ -61,7 +61,7 @@ pub(crate) const CHECK_EVERY: Duration = Duration::from_millis(300);
 /// Returns whether a session is still valid. A yes of the data plane is enough. The data plane may not know a session
 /// yet whose publication was late, so a no has to come from the database.
 pub(crate) async fn holds(app: &App, session: &[u8; 32]) -> bool {
-    if app.engines.session_known(session) {
+    if app.data_plane.session_known(session) {
         return true;
     }
     let Ok(mut tx) = app.store.read_quick().await else { return false };

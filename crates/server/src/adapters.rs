@@ -18,9 +18,9 @@ use axum::{
 };
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture, stream};
-use gantry_admin_api::{
-    Allowances, EngineLog, Engines, LogStream, Spent, SpoolReport, TestReport, TestType,
-    app::{self, HubRepository, Image, LimitHolder, Live, LiveRoute, LoadedImages, MachineView, Preview},
+use gantry_admin_api::ports::{
+    self, Allowances, Checks, DataPlane, EngineLog, Engines, Hub, HubRepository, Image, Images, LimitHolder,
+    Live, LiveRoute, LoadedImages, LogStream, Preview, Spent, TestReport, TestType,
 };
 use gantry_control::{Control, jobs::image_load, runtime_status::Drift};
 use gantry_dataplane::{
@@ -43,7 +43,7 @@ use tower::ServiceExt;
 
 use crate::runtime_health::RuntimeHealth;
 
-/// See [`Engines`].
+/// What the control plane and the data plane tell the admin API; see [`gantry_admin_api::ports`].
 pub(crate) struct Adapter {
     pub(crate) control: Arc<Control>,
     pub(crate) spool: Arc<SpoolCheck>,
@@ -171,31 +171,9 @@ impl Engines for Adapter {
         .boxed()
     }
 
-    fn machine(&self) -> BoxFuture<'static, MachineView> {
-        let machine = Arc::clone(&self.control.machine);
-        async move {
-            let seen = machine.refresh().await;
-            MachineView { gpus: seen.gpus.clone(), memory: seen.memory }
-        }
-        .boxed()
-    }
-
     fn metrics(&self, model: &Model) -> BoxFuture<'static, Result<EngineMetrics, String>> {
         let (control, model) = (Arc::clone(&self.control), model.clone());
         async move { control.metrics(&model).await }.boxed()
-    }
-
-    fn hub_repository(
-        &self,
-        repo_id: &str,
-        token: Option<SecretString>,
-    ) -> BoxFuture<'static, Result<HubRepository, ApiError>> {
-        let (control, repo_id) = (Arc::clone(&self.control), repo_id.to_owned());
-        async move {
-            let found = control.hub.repository(&repo_id, token.as_ref()).await?;
-            Ok(HubRepository { config: found.config, files: found.files })
-        }
-        .boxed()
     }
 
     fn preview(&self, model: &Model) -> BoxFuture<'static, Preview> {
@@ -223,14 +201,23 @@ impl Engines for Adapter {
         .boxed()
     }
 
-    fn boot(&self) -> String {
-        self.control.boot.clone()
-    }
-
     fn is_simulated(&self, model: &Model) -> bool {
         self.control.config.is_simulated(model)
     }
 
+    fn live(&self, model: ModelId) -> Live {
+        let seen = self.control.runtime_status.of(model);
+        Live {
+            drift: seen.drift.map(|it| match it {
+                Drift::Launch => ports::Drift::Launch,
+                Drift::InternalKey => ports::Drift::InternalKey,
+            }),
+            pull: seen.pull.map(|it| (it.done, it.known)),
+        }
+    }
+}
+
+impl Images for Adapter {
     fn image_of(&self, engine: EngineKind, wished: Option<&str>) -> String {
         self.control.config.image_of(engine, wished).to_owned()
     }
@@ -257,51 +244,27 @@ impl Engines for Adapter {
         let control = Arc::clone(&self.control);
         async move { image_load::load_images(&control, archive, &path, did).await }.boxed()
     }
+}
 
-    fn live(&self, model: ModelId) -> Live {
-        let seen = self.control.runtime_status.of(model);
-        Live {
-            drift: seen.drift.map(|it| match it {
-                Drift::Launch => app::Drift::Launch,
-                Drift::InternalKey => app::Drift::InternalKey,
-            }),
-            pull: seen.pull.map(|it| (it.done, it.known)),
+impl Hub for Adapter {
+    fn repository(
+        &self,
+        repo_id: &str,
+        token: Option<SecretString>,
+    ) -> BoxFuture<'static, Result<HubRepository, ApiError>> {
+        let (control, repo_id) = (Arc::clone(&self.control), repo_id.to_owned());
+        async move {
+            let found = control.hub.repository(&repo_id, token.as_ref()).await?;
+            Ok(HubRepository { config: found.config, files: found.files })
         }
+        .boxed()
     }
+}
 
+impl DataPlane for Adapter {
     fn session_known(&self, id_hash: &[u8; 32]) -> bool {
         let now = self.control.clock.now();
         self.control.shared.catalog.load().sessions.get(id_hash).is_some_and(|it| it.is_current(now))
-    }
-
-    fn runtime_ok(&self) -> BoxFuture<'static, Result<(), &'static str>> {
-        self.runtime.ok()
-    }
-
-    fn supervision_ok(&self) -> Result<(), String> {
-        self.control.supervision.check()
-    }
-
-    fn catalog_ok(&self) -> Result<(), String> {
-        self.control.publisher.check()
-    }
-
-    fn spool_ok(&self) -> BoxFuture<'static, bool> {
-        let errors = self.control.shared.counters.spool_errors.load(Relaxed);
-        let spool = Arc::clone(&self.spool);
-        async move { tokio::task::spawn_blocking(move || spool.ok(errors)).await.unwrap_or(false) }.boxed()
-    }
-
-    fn spool(&self) -> SpoolReport {
-        let counters = &self.control.shared.counters;
-        SpoolReport {
-            written: counters.requests_total(),
-            write_errors: counters.spool_errors.load(Relaxed),
-            shipped: counters.usage_shipped.load(Relaxed),
-            replayed: counters.usage_replayed.load(Relaxed),
-            torn: counters.spool_torn.load(Relaxed),
-            backlog_bytes: counters.spool_backlog_bytes.load(Relaxed),
-        }
     }
 
     fn route_health(&self, served_name: &str) -> Option<RouteHealth> {
@@ -327,6 +290,26 @@ impl Engines for Adapter {
             .collect();
         routes.sort_by(|a, b| a.served_name.cmp(&b.served_name));
         routes
+    }
+}
+
+impl Checks for Adapter {
+    fn runtime_ok(&self) -> BoxFuture<'static, Result<(), &'static str>> {
+        self.runtime.ok()
+    }
+
+    fn supervision_ok(&self) -> Result<(), String> {
+        self.control.supervision.check()
+    }
+
+    fn catalog_ok(&self) -> Result<(), String> {
+        self.control.publisher.check()
+    }
+
+    fn spool_ok(&self) -> BoxFuture<'static, bool> {
+        let errors = self.control.shared.counters.spool_errors.load(Relaxed);
+        let spool = Arc::clone(&self.spool);
+        async move { tokio::task::spawn_blocking(move || spool.ok(errors)).await.unwrap_or(false) }.boxed()
     }
 }
 

@@ -100,7 +100,7 @@ async fn show(app: &App, addr: SocketAddr, docker_host: Option<&str>) -> anyhow:
 /// be pulled from anywhere.
 async fn make_image(app: &App, docker_host: Option<&str>) -> anyhow::Result<()> {
     let image = Flavour::Vllm.default_tag();
-    if !app.runtime.runs_images || app.engines.image(&image).await.is_ok_and(|it| it.is_some()) {
+    if !app.runtime.runs_images || app.engine_images.image(&image).await.is_ok_and(|it| it.is_some()) {
         return Ok(());
     }
     let program = std::env::current_exe().context("this program does not know its own file")?;

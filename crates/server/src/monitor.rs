@@ -1,9 +1,12 @@
 //! Gives the admin API the control plane's data about the machine and the engines.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use futures_util::{FutureExt, future::BoxFuture};
-use gantry_admin_api::app::Monitor;
+use gantry_admin_api::ports::{MachineView, Monitor, SpoolReport};
 use gantry_control::{Control, machine::host};
 use gantry_domain::host::{Capabilities, HostNow, Throughput, Trends, UpstreamView};
 
@@ -45,5 +48,30 @@ impl Monitor for Watch {
         let place = |pid| gantry_runtime::engine_of(pid).or_else(|| host::container_of(pid));
         let look = move || pids.into_iter().filter_map(|pid| Some((pid, place(pid)?))).collect();
         async move { tokio::task::spawn_blocking(look).await.unwrap_or_default() }.boxed()
+    }
+
+    fn machine(&self) -> BoxFuture<'static, MachineView> {
+        let machine = Arc::clone(&self.0.machine);
+        async move {
+            let seen = machine.refresh().await;
+            MachineView { gpus: seen.gpus.clone(), memory: seen.memory }
+        }
+        .boxed()
+    }
+
+    fn boot(&self) -> String {
+        self.0.boot.clone()
+    }
+
+    fn spool(&self) -> SpoolReport {
+        let counters = &self.0.shared.counters;
+        SpoolReport {
+            written: counters.requests_total(),
+            write_errors: counters.spool_errors.load(Relaxed),
+            shipped: counters.usage_shipped.load(Relaxed),
+            replayed: counters.usage_replayed.load(Relaxed),
+            torn: counters.spool_torn.load(Relaxed),
+            backlog_bytes: counters.spool_backlog_bytes.load(Relaxed),
+        }
     }
 }

@@ -9,7 +9,7 @@ use gantry_domain::{
 };
 use gantry_store::{KeyFilter, Sort};
 
-use crate::{App, app::LimitHolder, caller::Caller, error::Outcome, operation::Operation};
+use crate::{App, caller::Caller, error::Outcome, operation::Operation, ports::LimitHolder};
 
 /// Most keys of one user that are shown; users can make 100 themselves.
 const MAX_KEYS: i64 = 1000;

@@ -68,5 +68,5 @@ pub(crate) async fn list(
 }
 
 fn is_callable(app: &App, served_name: &str) -> bool {
-    app.engines.route_health(served_name).is_some_and(RouteHealth::is_ok)
+    app.data_plane.route_health(served_name).is_some_and(RouteHealth::is_ok)
 }

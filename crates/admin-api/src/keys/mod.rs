@@ -19,12 +19,13 @@ use self::form::{ChangedKey, NewKeyForm};
 pub(crate) use self::form::{OwnKeyForm, ServedNames, words};
 use crate::{
     App,
-    app::{LimitHolder, Parts},
+    app::Parts,
     audit::record,
     caller::Caller,
     error::{Outcome, Problem},
     limits::Budgets,
     operation::{Body, Created, Deleted, Id, Listed, Operation, Page, Query, Search, query},
+    ports::LimitHolder,
     users,
 };
 

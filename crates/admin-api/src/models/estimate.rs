@@ -23,8 +23,8 @@ use serde_json::{Map, Value};
 use super::dry_run::{MemoryEstimate, Severity, Warning};
 use crate::{
     App,
-    app::{MachineView, Preview},
     error::Outcome,
+    ports::{MachineView, Preview},
 };
 
 /// The parts of the estimate that go into the dry run's answer.
@@ -120,7 +120,7 @@ impl Subject {
             Ok(measured) => measured,
             Err(unknown) => return Ok(Err(unknown)),
         };
-        let machine = app.engines.machine().await;
+        let machine = app.monitor.machine().await;
         let (gpus, no_gpus) = match gpus(&machine, &preview.gpus) {
             Ok(gpus) => (gpus, None),
             Err(unknown) => (Vec::new(), Some(unknown)),

@@ -16,7 +16,7 @@ use gantry_inspect::{
 use serde_json::{Map, Value};
 
 use super::dry_run::{Severity, Warning};
-use crate::{App, app::Preview, error::Outcome};
+use crate::{App, error::Outcome, ports::Preview};
 
 /// vLLM before this version loads GGUF files.
 const NO_GGUF: [u32; 3] = [0, 24, 0];

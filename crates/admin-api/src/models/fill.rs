@@ -182,7 +182,7 @@ async fn from_hub(app: &App, body: &mut Map<String, Value>, repo: &str) -> Outco
         let message = format!("`engine_type` must be said (vllm or llamacpp), since {why}");
         Problem::invalid("engine_type", message)
     };
-    let repository = app.engines.hub_repository(repo, token).await.map_err(|it| untold(&it.message))?;
+    let repository = app.hub.repository(repo, token).await.map_err(|it| untold(&it.message))?;
     let config = repository.config.as_deref().and_then(|it| hub::read_config(it).ok());
     let files = repository.files.map(|it| HubFiles::of(&it));
     let advice = hub::recommend(config.as_ref().map(|it| &it.summary), files.as_ref());

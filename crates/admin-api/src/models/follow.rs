@@ -16,9 +16,9 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 
 use crate::{
     App,
-    app::LogStream,
     caller::Grant,
     operation::{Doc, Output},
+    ports::LogStream,
     seats::Seat,
     session,
 };

@@ -135,7 +135,7 @@ pub(crate) async fn hub_config(
         (None, Some(RecordId(id))) => find(&app, id).await?.hub_token,
         (None, None) => None,
     };
-    let found = app.engines.hub_repository(&repo_id, token).await?;
+    let found = app.hub.repository(&repo_id, token).await?;
     let read = found.config.as_deref().map(hub::read_config).transpose().map_err(|error| {
         // Sign-in pages and errors of proxies are HTML.
         ApiError::new(ErrorCode::BadUpstream, format!("the model hub's config.json can't be used: {error}"))

@@ -23,8 +23,8 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     App,
-    app::{Drift, Live},
     caller::Caller,
+    ports::{Drift, Live},
 };
 
 /// The text that is shown instead of a value that the reader may not see.
@@ -168,7 +168,7 @@ impl ModelView {
             needs_apply_reason,
             rolled_back: rolled_back.map(RolledBackView::of),
             diagnosis: model.diagnosis.clone(),
-            restart: RestartView::of(model, &app.engines.boot(), app.steady.now()),
+            restart: RestartView::of(model, &app.monitor.boot(), app.steady.now()),
             simulator: app.engines.is_simulated(&model.as_launched()),
             defaulted,
             updated_at: model.updated_at.into(),

@@ -13,10 +13,11 @@ use gantry_domain::{
 use super::{find, follow::Lines, startup_timeout_sec};
 use crate::{
     App,
-    app::{Drift, EngineLog, Parts, TestReport},
+    app::Parts,
     caller::Caller,
     error::Outcome,
     operation::{Either, Id, Listed, Number, Operation, Page, Query, Switch, query},
+    ports::{Drift, EngineLog, TestReport},
 };
 
 /// Most events that are read of a model: more than are kept.
@@ -72,7 +73,7 @@ fn running(app: &App, model: &Model) -> (&'static str, String) {
         let why = "the engine has the gateway's key of before, and refuses every request: apply the model";
         return ("error", why.to_owned());
     }
-    match app.engines.route_health(&model.served_name) {
+    match app.data_plane.route_health(&model.served_name) {
         Some(RouteHealth::Stalled { silent_sec }) => {
             let why = format!(
                 "the engine has sent nothing for {silent_sec} s while requests wait for it; until it does, it gets new ones \

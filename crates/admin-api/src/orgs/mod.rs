@@ -8,12 +8,13 @@ use gantry_store::{OrgChange, OrgColumn, OrgFilter, Sort, Tx, UserFilter};
 
 use crate::{
     App,
-    app::{LimitHolder, Parts},
+    app::Parts,
     audit::record,
     caller::Caller,
     error::{Outcome, Problem},
     limits::{Budgets, LimitChange},
     operation::{Body, Created, Deleted, Id, Listed, Name, Operation, Page, Query, Search, form, query},
+    ports::LimitHolder,
 };
 
 view! {

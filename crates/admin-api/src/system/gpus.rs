@@ -82,7 +82,7 @@ pub(crate) const GPUS: Operation = Operation::new("listGpus", "GPUs of the machi
 );
 
 pub(crate) async fn gpus(app: State<App>) -> Outcome<Json<Vec<GpuView>>> {
-    let gpus = app.engines.machine().await.gpus;
+    let gpus = app.monitor.machine().await.gpus;
     let pids: Vec<u32> = gpus.iter().flat_map(|it| &it.processes).map(|it| it.pid).collect();
     let owners = if pids.is_empty() { HashMap::new() } else { owners(&app, pids).await? };
     Ok(Json(gpus.iter().map(|it| GpuView::new(it, &owners)).collect()))

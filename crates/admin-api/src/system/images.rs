@@ -20,11 +20,11 @@ use serde_json::{Value, json};
 
 use crate::{
     App,
-    app::Image,
     audit::record,
     caller::Caller,
     error::{Outcome, Problem},
     operation::{Body, Line, Operation, form},
+    ports::Image,
 };
 
 view! {
@@ -96,12 +96,11 @@ pub(crate) const STATUS: Operation = Operation::new("getContainerImages", "Image
 
 pub(crate) async fn status(app: State<App>) -> Outcome<Json<ImageCache>> {
     let models = app.store.read().await?.models(false).await?;
-    let defaults = PerEngine::of(|it| app.engines.image_of(it, None));
+    let defaults = PerEngine::of(|it| app.engine_images.image_of(it, None));
     let used = used(&app, &defaults, &models);
-    let images =
-        try_join_all(used.keys().map(async |reference| {
-            Ok::<_, ApiError>((reference.as_str(), app.engines.image(reference).await?))
-        }));
+    let images = try_join_all(used.keys().map(async |reference| {
+        Ok::<_, ApiError>((reference.as_str(), app.engine_images.image(reference).await?))
+    }));
     let images: BTreeMap<&str, Option<Image>> = images.await?.into_iter().collect();
 
     let is_there = |reference: &str| images.get(reference).is_some_and(Option::is_some);
@@ -179,7 +178,7 @@ pub(crate) async fn load(
     let did = move |loaded: &[String]| {
         caller.did(Action::ImageLoad, &file).created(record(Loaded { loaded: loaded.to_vec() }))
     };
-    let loaded = app.engines.load_images(archive, object, Box::new(did)).await?;
+    let loaded = app.engine_images.load_images(archive, object, Box::new(did)).await?;
     Ok(Json(Loaded { loaded }))
 }
 
@@ -188,7 +187,7 @@ fn used(app: &App, defaults: &PerEngine<String>, models: &[Model]) -> BTreeMap<S
     let mut used: BTreeMap<String, Vec<ModelId>> =
         defaults.values().map(|it| (it.clone(), Vec::new())).collect();
     for model in models {
-        let image = app.engines.image_of(model.engine, model.config.text("engine_image"));
+        let image = app.engine_images.image_of(model.engine, model.config.text("engine_image"));
         used.entry(image).or_default().push(model.id);
     }
     used

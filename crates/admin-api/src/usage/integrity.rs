@@ -5,7 +5,7 @@ use gantry_domain::{Timestamp, schema::Rfc3339, view};
 use gantry_store::{UsageCheck, UsageSums};
 
 use super::READ_ERRORS;
-use crate::{App, app::SpoolReport, caller::Caller, error::Outcome, operation::Operation};
+use crate::{App, caller::Caller, error::Outcome, operation::Operation, ports::SpoolReport};
 
 /// Milliseconds.
 const DAY: i64 = 86_400_000;
@@ -93,7 +93,7 @@ pub(crate) async fn integrity(app: State<App>, caller: Caller) -> Outcome<Json<I
         rows: 0,
         rollup_rows_sum: 0,
         mismatches: Vec::new(),
-        spool: app.engines.spool(),
+        spool: app.monitor.spool(),
     };
     let Some((mut from, end)) = range else { return Ok(Json(report)) };
     // The range has whole days where possible, so that the sums of days are checked too.

@@ -11,7 +11,7 @@ use secrecy::SecretString;
 
 use crate::{
     App,
-    app::{LimitHolder, Parts},
+    app::Parts,
     audit::record,
     caller::Caller,
     error::{Outcome, Problem},
@@ -19,6 +19,7 @@ use crate::{
     limits::{Budgets, LimitChange},
     operation::{Body, Created, Deleted, Id, Listed, Name, Operation, Page, Query, Search, form, query},
     password::NewPassword,
+    ports::LimitHolder,
 };
 
 view! {

@@ -21,10 +21,10 @@ pub(super) use self::view::{MemoryEstimate, Severity, Warning};
 use super::{check, draft_of_new, estimate, file_checks, find, form::NewModel};
 use crate::{
     App,
-    app::Preview,
     caller::Caller,
     error::Outcome,
     operation::{Body, Id, Operation},
+    ports::Preview,
 };
 
 /// Variables whose values are no secrets.

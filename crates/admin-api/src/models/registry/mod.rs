@@ -22,13 +22,14 @@ use serde_json::{Value, json};
 use self::form::{ChangedEntry, NewEntry};
 use crate::{
     App,
-    app::{LiveRoute, Parts},
+    app::Parts,
     caller::Caller,
     error::{Outcome, Problem},
     operation::{
         Body, Created, Deleted, Doc, Either, Input, Listed, Operation, Page, Query, QueryValue, Required,
         query,
     },
+    ports::LiveRoute,
 };
 
 view! {
@@ -88,7 +89,7 @@ impl EntryView {
 }
 
 fn health(app: &App, served_name: &str) -> RouteHealth {
-    app.engines.route_health(served_name).unwrap_or(RouteHealth::Down)
+    app.data_plane.route_health(served_name).unwrap_or(RouteHealth::Down)
 }
 
 /// The name of an entry, in the path or in the query. A text that no entry can have as its name names nothing, like one
@@ -130,7 +131,7 @@ pub(crate) const LIST: Operation = Operation::new("listRegistry", "The routing t
 
 pub(crate) async fn list(app: State<App>, Query(page): Query<Page>) -> Outcome<Listed<EntryView>> {
     let entries = app.store.read().await?.registry().await?;
-    let managed = app.engines.live_routes().into_iter().filter(|it| it.engine.is_some());
+    let managed = app.data_plane.live_routes().into_iter().filter(|it| it.engine.is_some());
     let managed = managed.map(|it| EntryView::managed(&app, it));
     let manual = entries.iter().map(|it| EntryView::manual(&app, it));
     Ok(page.of(managed.chain(manual).collect()))
