@@ -101,7 +101,7 @@ pub(crate) async fn enforce(
         return problem.into_response();
     }
     // The body's bytes count until the handler has answered.
-    let mut room = app.body_room.room(caller.as_ref().map(|it| it.user.id));
+    let mut room = app.bounds.body_room.room(caller.as_ref().map(|it| it.user.id));
     let (mut request, caller) =
         match with_its_body(&app, &asked, &credential, caller, request, &mut room).await {
             Ok(arrived) => arrived,

@@ -48,18 +48,13 @@ impl App {
     }
 }
 
-/// The parts of [`App`]. This is a plain struct, so that the compiler checks how it is wired up.
+/// The parts of [`App`]. These are plain structs, so that the compiler checks how they are wired up.
 pub struct Parts {
     pub store: Store,
     pub clock: Clock,
     /// The clock for measuring elapsed time: nobody can set it. It is the reconciler's clock, which stamps the phases
     /// of models.
     pub steady: Clock,
-    pub passwords: Passwords,
-    pub cookies: Cookies,
-    pub throttle: Throttle,
-    pub token_uses: TokenUses,
-    pub refresh: Refresh,
     pub engines: Arc<dyn Engines>,
     pub engine_images: Arc<dyn Images>,
     pub hub: Arc<dyn Hub>,
@@ -67,36 +62,66 @@ pub struct Parts {
     pub allowances: Arc<dyn Allowances>,
     pub monitor: Arc<dyn Monitor>,
     pub checks: Arc<dyn Checks>,
+    pub accounts: Accounts,
+    pub signals: Signals,
+    pub bounds: Bounds,
+    pub files: Files,
+    pub config: Config,
+}
+
+/// What signing in needs.
+pub struct Accounts {
+    pub passwords: Passwords,
+    pub cookies: Cookies,
+    pub throttle: Throttle,
+    /// Counts guesses at the current password in requests that change it.
+    pub guesses: Guesses,
+    pub token_uses: TokenUses,
+    /// The token that a bootstrap request must carry, unless it comes from the gateway's own user or root on this
+    /// machine.
+    pub setup_token: SecretString,
+}
+
+/// How handlers notify others of changes, and are notified.
+pub struct Signals {
+    pub refresh: Refresh,
     /// Wakes the reconciler for a model. This is only a hint: if one is lost, the model waits for the reconciler's next
     /// period.
     pub wake: mpsc::Sender<ModelId>,
     /// Every phase that the reconciler stored.
     pub phases: broadcast::Sender<(ModelId, Phase)>,
     pub feed: Feed,
+}
+
+/// How much of the gateway callers may take at the same time.
+pub struct Bounds {
     pub seats: Seats,
     pub body_room: BodyRoom,
     /// Limits the reads of usage that may take long.
     pub long_reads: LongReads,
-    /// Most users that an organisation may have.
-    pub org_users_max: u32,
-    /// The token that a bootstrap request must carry, unless it comes from the gateway's own user or root on this
-    /// machine.
-    pub setup_token: SecretString,
-    /// What runs the engines.
-    pub runtime: Traits,
+}
+
+/// The folders of models and images, and how they are read.
+pub struct Files {
     pub models_dir: ModelsDir,
     pub models_dir_rules: ModelsDirRules,
     pub headers: Headers,
     pub disk: Disk,
-    /// Counts guesses at the current password in requests that change it.
-    pub guesses: Guesses,
     pub hub_cache_dir: PathBuf,
+    /// Folders that packages are written to and read from.
+    pub export_dirs: Vec<PathBuf>,
+}
+
+/// Settings that handlers read.
+pub struct Config {
+    /// What runs the engines.
+    pub runtime: Traits,
+    /// Most users that an organisation may have.
+    pub org_users_max: u32,
     /// Which images models may name.
     pub images: AllowedImages,
     /// Whether the gateway is offline: images are never pulled then.
     pub offline: bool,
-    /// Folders that packages are written to and read from.
-    pub export_dirs: Vec<PathBuf>,
     pub startup_timeouts: PerEngine<Duration>,
     pub trusted_proxies: IpList,
     pub web: Web,

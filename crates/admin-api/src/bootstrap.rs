@@ -90,7 +90,7 @@ pub(crate) async fn bootstrap(
         return Err(done());
     }
     let allowed = match &token {
-        Some(token) => token.as_bytes().ct_eq(app.setup_token.expose_secret().as_bytes()).into(),
+        Some(token) => token.as_bytes().ct_eq(app.accounts.setup_token.expose_secret().as_bytes()).into(),
         None => local_user::sends(peer, &uri, &headers).await,
     };
     if !allowed {
@@ -102,10 +102,10 @@ pub(crate) async fn bootstrap(
     }
     let first = FirstOwner { username: &username, password: &password, org_name: &org_name };
     let by = (Actor::Anonymous, from.0);
-    match create_owner(&app.store, &app.passwords, first, by, app.clock.now()).await? {
+    match create_owner(&app.store, &app.accounts.passwords, first, by, app.clock.now()).await? {
         None => Err(done()),
         Some((owner_id, org_id)) => {
-            app.refresh.publish().await;
+            app.signals.refresh.publish().await;
             Ok(Created(FirstIds { status: "ok", owner_id, org_id }))
         }
     }

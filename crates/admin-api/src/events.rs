@@ -120,7 +120,7 @@ pub(crate) async fn events(
         // The log of an engine is part of its model, here as below `/admin/models`.
         caller.grant.reaches("models", Right::Read)?;
     }
-    let seat = app.seats.take(caller.grant.key())?;
+    let seat = app.bounds.seats.take(caller.grant.key())?;
     let logs = match logs {
         None => None,
         Some(id) => {
@@ -129,11 +129,11 @@ pub(crate) async fn events(
         }
     };
     watch::look(&app).await?;
-    let (begin, live) = app.feed.begin(seen.as_deref());
+    let (begin, live) = app.signals.feed.begin(seen.as_deref());
 
     let mut first = format!("retry: {RETRY_MS}\n\n");
     match begin.what {
-        Catch::All(models) => first += &models.text(Some(&app.feed.id(begin.last))),
+        Catch::All(models) => first += &models.text(Some(&app.signals.feed.id(begin.last))),
         Catch::Missed(events) => {
             for event in events {
                 first += &of(&app, &event);
@@ -182,7 +182,7 @@ impl Reader {
     /// A reader that lags is caught up from the ring. If the ring no longer has what it missed, it gets `lag` and has
     /// to reconnect: nothing is kept for single readers.
     fn catch_up(&mut self, missed: u64) -> String {
-        if let Some(events) = self.app.feed.since(self.last) {
+        if let Some(events) = self.app.signals.feed.since(self.last) {
             self.last = events.last().map_or(self.last, |it| it.n);
             return events.iter().map(|it| of(&self.app, it)).collect();
         }
@@ -234,7 +234,7 @@ impl Reader {
 }
 
 fn of(app: &App, event: &Event) -> String {
-    event.message.text(Some(&app.feed.id(event.n)))
+    event.message.text(Some(&app.signals.feed.id(event.n)))
 }
 
 fn checks() -> Interval {

@@ -43,9 +43,10 @@ pub(crate) async fn outermost(State(app): State<App>, mut request: Request, next
     let origin = request.headers().get(ORIGIN).cloned();
     let preflight = request.method() == Method::OPTIONS;
     let authority = request.uri().authority().map(Authority::as_str);
-    let mut response = if !app.web.knows_host(request.headers(), authority) {
-        Problem(app.web.unknown_host(request.headers(), authority)).into_response()
-    } else if preflight && let Some(allowed) = app.web.preflight(Audience::Sessions, request.headers()) {
+    let mut response = if !app.config.web.knows_host(request.headers(), authority) {
+        Problem(app.config.web.unknown_host(request.headers(), authority)).into_response()
+    } else if preflight && let Some(allowed) = app.config.web.preflight(Audience::Sessions, request.headers())
+    {
         (StatusCode::NO_CONTENT, allowed).into_response()
     } else {
         next.run(request).await
@@ -55,8 +56,8 @@ pub(crate) async fn outermost(State(app): State<App>, mut request: Request, next
     }
     let headers = response.headers_mut();
     add_request_id(headers, &id);
-    app.web.add_cors(Audience::Sessions, origin.as_ref(), headers);
-    app.web.add_hsts(headers);
+    app.config.web.add_cors(Audience::Sessions, origin.as_ref(), headers);
+    app.config.web.add_hsts(headers);
     web::add_security_headers(headers, PAGES);
     response
 }
@@ -90,7 +91,7 @@ pub fn error_answer(headers: &HeaderMap, error: &ApiError) -> Response {
 /// Refuses a request that another site's page made the browser send; a page on another port of this host counts as
 /// another site's, too, although the browser sends the session cookie with its requests.
 pub(crate) fn same_site(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
-    if app.web.is_same_site(headers) {
+    if app.config.web.is_same_site(headers) {
         return Ok(());
     }
     Err(Problem::new(ErrorCode::CrossSiteRequest, "this request came from a page of another site"))
@@ -99,7 +100,7 @@ pub(crate) fn same_site(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
 /// The client's address, with proxies taken into account. `None` only when a trusted proxy sent nonsense.
 pub(crate) fn client_ip(app: &App, peer: Peer, headers: &HeaderMap) -> Option<IpAddr> {
     let forwarded = headers.get_all("x-forwarded-for").iter().map(HeaderValue::as_bytes);
-    net::client_ip(peer.0.ip(), &app.trusted_proxies, forwarded)
+    net::client_ip(peer.0.ip(), &app.config.trusted_proxies, forwarded)
 }
 
 /// The answer to a path that does not exist.

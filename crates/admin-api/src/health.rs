@@ -127,5 +127,5 @@ pub(crate) async fn ready(app: State<App>, leaving: Option<Extension<Leaving>>) 
         catalog: text(catalog),
         usage_spool: text(spool),
     };
-    Readiness { status, runtime: app.runtime.name, checks }
+    Readiness { status, runtime: app.config.runtime.name, checks }
 }

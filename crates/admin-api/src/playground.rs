@@ -192,7 +192,8 @@ fn of_model(model: Model, defaults: Option<Value>, reported: Option<i64>, facts:
 
 /// Reads what files say: those of the template that the record names, else the model's own.
 async fn facts(app: &App, model: &Model) -> Outcome<ChatFacts> {
-    let (base, config, headers) = (app.models_dir.get(), model.config.clone(), app.headers.clone());
+    let (base, config, headers) =
+        (app.files.models_dir.get(), model.config.clone(), app.files.headers.clone());
     let look = move || {
         let local = config.text("local_path").filter(|_| !config.is_online());
         let mut facts = local.and_then(|it| chat::facts(&base, it, &headers.0).ok()).unwrap_or_default();
@@ -203,5 +204,5 @@ async fn facts(app: &App, model: &Model) -> Outcome<ChatFacts> {
         }
         facts
     };
-    app.disk.look(look).await
+    app.files.disk.look(look).await
 }

@@ -26,7 +26,7 @@ pub(crate) fn cookie(headers: &HeaderMap) -> Option<&str> {
 
 /// Returns who is signed in with this cookie; `None` if nobody is (any more). Extends the session.
 pub(crate) async fn caller(app: &App, cookie: &str) -> Outcome<Option<Caller>> {
-    let Some(hash) = app.cookies.verify(cookie) else { return Ok(None) };
+    let Some(hash) = app.accounts.cookies.verify(cookie) else { return Ok(None) };
     let now = app.clock.now();
     let mut tx = app.store.read_quick().await?;
     let Some((session, user, org_enabled)) = tx.session(&hash).await? else { return Ok(None) };
@@ -34,7 +34,7 @@ pub(crate) async fn caller(app: &App, cookie: &str) -> Outcome<Option<Caller>> {
     if !Session::is_current(session.created_at, session.expires_at, now) || !user.enabled || !org_enabled {
         return Ok(None);
     }
-    if let Some(until) = app.cookies.extended(&session, now) {
+    if let Some(until) = app.accounts.cookies.extended(&session, now) {
         touch(app, &hash, until).await;
     }
     Ok(Some(Caller { user, grant: Grant::Session(hash), origin: Origin::default() }))

@@ -54,7 +54,7 @@ pub(crate) async fn run(app: App, addr: SocketAddr, docker_host: Option<String>,
 }
 
 async fn show(app: &App, addr: SocketAddr, docker_host: Option<&str>) -> anyhow::Result<()> {
-    let mut phases = app.phases.subscribe();
+    let mut phases = app.signals.phases.subscribe();
     let mut tx = app.store.write().await?;
     let mut entries = Vec::new();
     let Some(model) = demo_model(&mut tx, app, &mut entries).await? else {
@@ -68,8 +68,8 @@ async fn show(app: &App, addr: SocketAddr, docker_host: Option<&str>) -> anyhow:
     }
     tx.commit().await?;
     make_image(app, docker_host).await?;
-    app.refresh.publish().await;
-    let _ = app.wake.try_send(model.id);
+    app.signals.refresh.publish().await;
+    let _ = app.signals.wake.try_send(model.id);
 
     let waiting = async {
         loop {
@@ -84,7 +84,7 @@ async fn show(app: &App, addr: SocketAddr, docker_host: Option<&str>) -> anyhow:
     };
     tokio::time::timeout(PATIENCE, waiting).await.context("the demo model did not start in time")??;
     let token = token.expose();
-    let what = app.runtime.instance;
+    let what = app.config.runtime.instance;
     say(&format!(
         "  Model       `{NAME}` runs: a simulator, not a real engine ({what} {})\n  \
          Try         curl http://{addr}/v1/chat/completions -H 'Authorization: Bearer {token}' \
@@ -100,7 +100,7 @@ async fn show(app: &App, addr: SocketAddr, docker_host: Option<&str>) -> anyhow:
 /// be pulled from anywhere.
 async fn make_image(app: &App, docker_host: Option<&str>) -> anyhow::Result<()> {
     let image = Flavour::Vllm.default_tag();
-    if !app.runtime.runs_images || app.engine_images.image(&image).await.is_ok_and(|it| it.is_some()) {
+    if !app.config.runtime.runs_images || app.engine_images.image(&image).await.is_ok_and(|it| it.is_some()) {
         return Ok(());
     }
     let program = std::env::current_exe().context("this program does not know its own file")?;
@@ -210,8 +210,12 @@ async fn demo_user(tx: &mut Tx, app: &App, log: &mut Vec<AuditEntry>) -> anyhow:
     {
         return Ok((user.org_id, user.id));
     }
-    let hash =
-        app.passwords.hash(&secrets::random()).await.map_err(|error| anyhow::anyhow!(error.message))?;
+    let hash = app
+        .accounts
+        .passwords
+        .hash(&secrets::random())
+        .await
+        .map_err(|error| anyhow::anyhow!(error.message))?;
     let orgs = tx.org_lookup(None, None).await?;
     let mut n = 1;
     let (username, org_name) = loop {

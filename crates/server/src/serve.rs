@@ -180,7 +180,7 @@ fn follow(supervisor: &Supervisor, app: &App, jobs: &jobs::Jobs) {
 async fn show_jobs(app: App, mut updates: broadcast::Receiver<Job>) {
     loop {
         match updates.recv().await {
-            Ok(job) => app.feed.job(&job),
+            Ok(job) => app.signals.feed.job(&job),
             Err(broadcast::error::RecvError::Lagged(_)) => {}
             Err(broadcast::error::RecvError::Closed) => return,
         }

@@ -9,7 +9,7 @@ use std::{
 use anyhow::Context;
 use gantry_admin_api::{
     App, Refresh,
-    app::{Headers, Parts},
+    app::{Accounts, Bounds, Config, Files, Headers, Parts, Signals},
     feed::Feed,
     seats::Seats,
     tokens::uses::TokenUses,
@@ -124,15 +124,34 @@ pub(crate) fn app(
     let runtime_health = RuntimeHealth::new(Arc::clone(&control.runtime));
     let adapter =
         Arc::new(adapters::Adapter { control: Arc::clone(control), spool, runtime: runtime_health });
+    let signals =
+        Signals { refresh: Refresh(refresh), wake, phases: control.phases.clone(), feed: Feed::default() };
+    let bounds = Bounds {
+        seats: Seats::new(settings.event_streams_max),
+        body_room: gantry_admin_api::BodyRoom::default(),
+        long_reads: gantry_admin_api::LongReads::default(),
+    };
+    let files = Files {
+        models_dir: storage.models_dir.clone(),
+        models_dir_rules: storage.models_dir_rules.clone(),
+        headers: Headers::default(),
+        disk: gantry_admin_api::Disk::default(),
+        hub_cache_dir: storage.hub_cache_dir.clone(),
+        export_dirs: settings.export_dirs(),
+    };
+    let config = Config {
+        runtime,
+        org_users_max: settings.org_users_max.get(),
+        images: control.config.images.clone(),
+        offline: settings.offline_mode,
+        startup_timeouts: startup_timeouts(settings),
+        trusted_proxies: settings.trusted_proxies.clone(),
+        web: web(settings),
+    };
     App::new(Parts {
         store: storage.store.clone(),
         clock: storage.clock.clone(),
         steady: control.steady.clone(),
-        passwords: storage.passwords.clone(),
-        cookies: storage.cookies.clone(),
-        throttle: gantry_admin_api::Throttle::default(),
-        token_uses: TokenUses::default(),
-        refresh: Refresh(refresh),
         engines: Arc::clone(&adapter) as _,
         engine_images: Arc::clone(&adapter) as _,
         hub: Arc::clone(&adapter) as _,
@@ -140,28 +159,23 @@ pub(crate) fn app(
         checks: Arc::clone(&adapter) as _,
         allowances: adapter,
         monitor: Arc::new(Watch(Arc::clone(control))),
-        wake,
-        phases: control.phases.clone(),
-        feed: Feed::default(),
-        seats: Seats::new(settings.event_streams_max),
-        body_room: gantry_admin_api::BodyRoom::default(),
-        long_reads: gantry_admin_api::LongReads::default(),
-        org_users_max: settings.org_users_max.get(),
-        setup_token: setup_token.clone(),
-        models_dir: storage.models_dir.clone(),
-        runtime,
-        hub_cache_dir: storage.hub_cache_dir.clone(),
-        models_dir_rules: storage.models_dir_rules.clone(),
-        headers: Headers::default(),
-        disk: gantry_admin_api::Disk::default(),
-        guesses: gantry_admin_api::Guesses::default(),
-        images: control.config.images.clone(),
-        offline: settings.offline_mode,
-        export_dirs: settings.export_dirs(),
-        startup_timeouts: startup_timeouts(settings),
-        trusted_proxies: settings.trusted_proxies.clone(),
-        web: web(settings),
+        accounts: accounts(storage, setup_token),
+        signals,
+        bounds,
+        files,
+        config,
     })
+}
+
+fn accounts(storage: &Storage, setup_token: &SecretString) -> Accounts {
+    Accounts {
+        passwords: storage.passwords.clone(),
+        cookies: storage.cookies.clone(),
+        throttle: gantry_admin_api::Throttle::default(),
+        guesses: gantry_admin_api::Guesses::default(),
+        token_uses: TokenUses::default(),
+        setup_token: setup_token.clone(),
+    }
 }
 
 fn control_config(

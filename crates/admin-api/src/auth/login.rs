@@ -63,11 +63,11 @@ pub(crate) async fn login(
 ) -> Outcome<WithCookie<Json<SignedIn>>> {
     let ip = guard::client_ip(&app, peer, &headers)
         .ok_or_else(|| Problem::new(ErrorCode::InvalidRequest, "`X-Forwarded-For` can't be read"))?;
-    let attempt = app.throttle.attempt(&username, ip, app.steady.now())?;
+    let attempt = app.accounts.throttle.attempt(&username, ip, app.steady.now())?;
     match enter(&app, &username, &password, &from).await {
         Ok((user, cookie)) => {
             attempt.succeeded();
-            let cookie = app.cookies.header(&cookie).map(|value| [(SET_COOKIE, value)]);
+            let cookie = app.accounts.cookies.header(&cookie).map(|value| [(SET_COOKIE, value)]);
             Ok((cookie, Json(SignedIn { status: "ok", user: Me::from(&user) })))
         }
         Err(problem) => {
@@ -91,7 +91,7 @@ async fn enter(
     let now = app.clock.now();
     let user = app.store.read_quick().await?.user_by_name(username).await?;
     let stored = user.as_ref().map(|it| it.password_hash.as_str());
-    let matches = app.passwords.verify(password, stored).await?;
+    let matches = app.accounts.passwords.verify(password, stored).await?;
     let enabled = match &user {
         Some(user) if user.enabled => {
             app.store.read_quick().await?.org(user.org_id).await?.is_some_and(|org| org.enabled)
@@ -109,7 +109,7 @@ async fn enter(
     let about = user.as_ref().map(|it| it.id.to_string()).unwrap_or_default();
     let Some(user) = user.filter(|_| same) else {
         // During a flood of failures only some get an audit row; it says how many were left out before it.
-        if let Some(left_out) = app.throttle.row_of_failure(app.steady.now()) {
+        if let Some(left_out) = app.accounts.throttle.row_of_failure(app.steady.now()) {
             let mut entry = AuditEntry::new(Actor::Anonymous, from.0.clone(), Action::LoginFailed, about);
             if left_out > 0 {
                 entry = entry.noting("failures_without_row", left_out);
@@ -119,7 +119,7 @@ async fn enter(
         tx.commit().await?;
         return Err(wrong());
     };
-    let (session, value) = app.cookies.issue(user.id, now).ok_or_else(ApiError::internal)?;
+    let (session, value) = app.accounts.cookies.issue(user.id, now).ok_or_else(ApiError::internal)?;
     tx.trim_user_sessions(user.id, MAX_SESSIONS - 1).await?;
     tx.trim_org_sessions(user.org_id, MAX_ORG_SESSIONS - 1).await?;
     tx.insert_session(&session).await?;
@@ -127,7 +127,7 @@ async fn enter(
     let actor = Actor::User { id: user.id, username: user.username.clone() };
     tx.audit(&AuditEntry::new(actor, from.0.clone(), Action::Login, about), now).await?;
     tx.commit().await?;
-    app.refresh.publish().await;
+    app.signals.refresh.publish().await;
     Ok((user, value))
 }
 

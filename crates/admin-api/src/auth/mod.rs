@@ -62,7 +62,7 @@ pub(crate) async fn logout(app: State<App>, caller: Caller) -> Outcome<WithCooki
     tx.delete_session(&caller.session()?).await?;
     tx.audit(&caller.did(Action::Logout, caller.user.id), app.clock.now()).await?;
     tx.commit().await?;
-    app.refresh.publish().await;
-    let cookie = app.cookies.header("").map(|value| [(SET_COOKIE, value)]);
+    app.signals.refresh.publish().await;
+    let cookie = app.accounts.cookies.header("").map(|value| [(SET_COOKIE, value)]);
     Ok((cookie, Done))
 }

@@ -31,27 +31,27 @@ pub(crate) async fn change(
 ) -> Outcome<WithCookie<Done>> {
     // Someone at an unlocked screen may guess too.
     let user = caller.user.id;
-    app.guesses.begin(user, app.steady.now())?;
+    app.accounts.guesses.begin(user, app.steady.now())?;
     let checked = async {
-        let turn = app.passwords.turn(user).await?;
-        Ok((app.passwords.is_current(&current, &caller.user.password_hash).await?, turn))
+        let turn = app.accounts.passwords.turn(user).await?;
+        Ok((app.accounts.passwords.is_current(&current, &caller.user.password_hash).await?, turn))
     };
     let checked: Result<_, ApiError> = checked.await;
     let _turn = match checked {
         Ok((true, turn)) => {
-            app.guesses.right(user);
+            app.accounts.guesses.right(user);
             turn
         }
         Ok((false, _)) => {
-            app.guesses.wrong(user, app.steady.now());
+            app.accounts.guesses.wrong(user, app.steady.now());
             return Err(Problem::new(ErrorCode::InvalidCredentials, "the current password is wrong"));
         }
         Err(error) => {
-            app.guesses.undecided(user);
+            app.accounts.guesses.undecided(user);
             return Err(error.into());
         }
     };
-    let password_hash = Some(app.passwords.hash(&new).await?);
+    let password_hash = Some(app.accounts.passwords.hash(&new).await?);
     let mut tx = app.store.write().await?;
     // Hashing takes its time. If another password was set or this session was ended meanwhile, that counts, and this
     // change does not.
@@ -64,11 +64,11 @@ pub(crate) async fn change(
     // This session ends too: somebody may have its cookie, which may be why the password is changed.
     let now = app.clock.now();
     tx.delete_user_sessions(caller.user.id, None).await?;
-    let (session, value) = app.cookies.issue(caller.user.id, now).ok_or_else(ApiError::internal)?;
+    let (session, value) = app.accounts.cookies.issue(caller.user.id, now).ok_or_else(ApiError::internal)?;
     tx.insert_session(&session).await?;
     tx.audit(&caller.did(Action::PasswordChange, caller.user.id), now).await?;
     tx.commit().await?;
-    app.refresh.publish().await;
-    let cookie = app.cookies.header(&value).map(|value| [(SET_COOKIE, value)]);
+    app.signals.refresh.publish().await;
+    let cookie = app.accounts.cookies.header(&value).map(|value| [(SET_COOKIE, value)]);
     Ok((cookie, Done))
 }

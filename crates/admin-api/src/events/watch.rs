@@ -18,7 +18,7 @@ pub(super) async fn look(app: &App) -> Outcome<()> {
         let models = app.store.read().await?.models(true).await?;
         Ok(models.iter().map(|it| (it.id, seen(app, it))).collect())
     };
-    app.feed.update(read).await
+    app.signals.feed.update(read).await
 }
 
 fn seen(app: &App, model: &Model) -> Seen {
@@ -41,17 +41,17 @@ fn seen(app: &App, model: &Model) -> Seen {
 /// Looks at models while somebody listens, until `stop` ends.
 pub async fn watch(app: App, stop: impl Future<Output = ()>) {
     let mut stop = std::pin::pin!(stop);
-    let mut phases = app.phases.subscribe();
+    let mut phases = app.signals.phases.subscribe();
     loop {
-        let listened_to = app.feed.has_readers();
+        let listened_to = app.signals.feed.has_readers();
         tokio::select! {
             () = &mut stop => return,
-            () = app.feed.reader_came() => {}
+            () = app.signals.feed.reader_came() => {}
             // If phases came too fast to be read one by one, that is a reason to look, too.
             _ = phases.recv(), if listened_to => {}
             () = tokio::time::sleep(LOOK_EVERY), if listened_to => {}
         }
-        if app.feed.has_readers()
+        if app.signals.feed.has_readers()
             && let Err(problem) = look(&app).await
         {
             warn!(error = problem.0.message, "the models can't be looked at for who watches them");

@@ -172,7 +172,7 @@ pub(crate) async fn create_key(
     let key = KeyView::new(app, &tx.insert_key(&new, now).await?);
     tx.audit(&caller.did(Action::KeyCreate, key.id).created(record(&key)), now).await?;
     tx.commit().await?;
-    app.refresh.publish().await;
+    app.signals.refresh.publish().await;
     Ok(NewKeyView { key: key.published(app), token: token.expose().to_owned() })
 }
 
@@ -276,7 +276,7 @@ pub(crate) async fn change(
     }
     tx.audit(&entry, now).await?;
     tx.commit().await?;
-    app.refresh.publish().await;
+    app.signals.refresh.publish().await;
     Ok(Json(view.published(&app)))
 }
 
@@ -317,6 +317,6 @@ pub(crate) async fn revoke_key(app: &App, mut tx: Tx, caller: &Caller, key: &Api
     let entry = caller.did(Action::KeyRevoke, key.id).changed(&record(&old), &record(&new));
     tx.audit(&entry.noting("prefix", key.prefix.as_str()), now).await?;
     tx.commit().await?;
-    app.refresh.publish().await;
+    app.signals.refresh.publish().await;
     Ok(())
 }

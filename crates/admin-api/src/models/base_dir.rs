@@ -79,26 +79,26 @@ pub(crate) async fn change(
     caller: Caller,
     Body(Choice { base_dir: wanted }): Body<Choice>,
 ) -> Outcome<Json<BaseDirView>> {
-    let dir = app.disk.look(move || directory(&wanted)).await??;
-    app.models_dir_rules.check(&dir).map_err(|why| {
+    let dir = app.files.disk.look(move || directory(&wanted)).await??;
+    app.files.models_dir_rules.check(&dir).map_err(|why| {
         let message = format!("`base_dir` can't be {}: {why}", dir.display());
         ApiError::new(ErrorCode::PathNotAllowed, message).with_param("base_dir")
     })?;
     let text = dir.to_str().ok_or_else(|| Problem::invalid("base_dir", "`base_dir` must be UTF-8"))?;
-    let chosen = (dir != app.models_dir_rules.configured).then_some(text);
+    let chosen = (dir != app.files.models_dir_rules.configured).then_some(text);
 
     let mut tx = app.store.write().await?;
     // If two changes come at once, the later one in the database is the later one in memory, too.
     tx.exclusive().await?;
     // Another gateway may have changed it a moment ago.
-    let old = tx.models_dir().await?.unwrap_or_else(|| app.models_dir_rules.configured.clone());
+    let old = tx.models_dir().await?.unwrap_or_else(|| app.files.models_dir_rules.configured.clone());
     tx.set_models_dir(chosen).await?;
     let shown = |dir: &Path| json!({ "base_dir": dir.display().to_string() });
     let entry = caller.did(Action::BaseDirChange, "base_dir").changed(&shown(&old), &shown(&dir));
     tx.audit(&entry, app.clock.now()).await?;
-    let before = app.models_dir.set(&dir);
+    let before = app.files.models_dir.set(&dir);
     if let Err(error) = tx.commit().await {
-        app.models_dir.set(&before);
+        app.files.models_dir.set(&before);
         return Err(error.into());
     }
     tracing::info!(user = caller.user.id.0, from = %before.display(), to = %dir.display(), "models base directory");
@@ -117,10 +117,10 @@ fn directory(wanted: &Path) -> Outcome<PathBuf> {
 }
 
 async fn view(app: &App) -> Outcome<Json<BaseDirView>> {
-    let dir = app.models_dir.get();
-    let configured = &app.models_dir_rules.configured;
+    let dir = app.files.models_dir.get();
+    let configured = &app.files.models_dir_rules.configured;
     let (shown, chosen) = (dir.display().to_string(), *dir != **configured);
-    let space = app.disk.look(move || files::space(&dir)).await;
+    let space = app.files.disk.look(move || files::space(&dir)).await;
     let (free_bytes, total_bytes) = space.ok().flatten().unzip();
     Ok(Json(BaseDirView {
         base_dir: shown,

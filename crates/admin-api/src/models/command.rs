@@ -120,8 +120,8 @@ pub(crate) async fn stop(
     let wanted = (Wanted::Stopped, None);
     let model = command(&mut tx, &caller, &model, wanted, Action::ModelStop, app.clock.now()).await?;
     tx.commit().await?;
-    let _ = app.wake.try_send(model.id);
-    app.refresh.publish().await;
+    let _ = app.signals.wake.try_send(model.id);
+    app.signals.refresh.publish().await;
     Ok(Either::Second(Accepted(ModelView::new(&app, &model))))
 }
 
@@ -141,8 +141,8 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outco
     tx.audit(&without_values(entry), app.clock.now()).await?;
     tx.commit().await?;
     info!(model = id, by = %caller.user.username, "model deleted");
-    let _ = app.wake.try_send(model.id);
-    app.refresh.publish().await;
+    let _ = app.signals.wake.try_send(model.id);
+    app.signals.refresh.publish().await;
     // Waits a little, so that the memory is free when the caller starts another model. The stop goes on after the
     // time-out.
     let _ = tokio::time::timeout(GONE, gone(&app, model.id)).await;
@@ -200,7 +200,7 @@ async fn run(
     how: impl FnOnce(&Model, Timestamp) -> Outcome<Option<Apply>>,
 ) -> Outcome<Accepted<ModelView>> {
     // Subscribed before the command is recorded, so that its verdict can't be missed.
-    let phases = app.phases.subscribe();
+    let phases = app.signals.phases.subscribe();
     let mut tx = app.store.write().await?;
     // If two starts come at once, the second must see the first.
     tx.lock_model(ModelId(id)).await?;
@@ -209,8 +209,8 @@ async fn run(
     let apply = how(&model, now)?;
     let model = command(&mut tx, caller, &model, (Wanted::Running, apply), what, now).await?;
     tx.commit().await?;
-    let _ = app.wake.try_send(model.id);
-    app.refresh.publish().await;
+    let _ = app.signals.wake.try_send(model.id);
+    app.signals.refresh.publish().await;
     match tokio::time::timeout(VERDICT, verdict(phases, &model)).await {
         Ok(Some(Phase::Failed { failure: failure @ Failure::ImageNotAvailable { .. }, .. })) => {
             Err(Problem::new(ErrorCode::ImageNotAvailable, failure.to_string()))

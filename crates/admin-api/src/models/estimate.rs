@@ -108,7 +108,7 @@ impl Subject {
             _ => Precision::Half,
         };
         let (place, engine) = (Place::of(app, &model.config), model.engine);
-        let (models_dir, paths) = (app.models_dir.get(), model.config.paths());
+        let (models_dir, paths) = (app.files.models_dir.get(), model.config.paths());
         let measure = move || {
             let mut measured = place.measure(engine, precision)?;
             if engine == EngineKind::Llamacpp {
@@ -116,7 +116,7 @@ impl Subject {
             }
             Ok(measured)
         };
-        let measured = match app.disk.look(measure).await? {
+        let measured = match app.files.disk.look(measure).await? {
             Ok(measured) => measured,
             Err(unknown) => return Ok(Err(unknown)),
         };
@@ -268,9 +268,11 @@ enum Place {
 impl Place {
     fn of(app: &App, config: &ModelConfig) -> Self {
         match (config.is_online(), config.text("repo_id"), config.text("local_path")) {
-            (true, Some(repo), _) => Self::Hub { cache: app.hub_cache_dir.clone(), repo: repo.to_owned() },
+            (true, Some(repo), _) => {
+                Self::Hub { cache: app.files.hub_cache_dir.clone(), repo: repo.to_owned() }
+            }
             (_, _, Some(path)) => {
-                Self::Below { base: app.models_dir.get().to_path_buf(), path: path.to_owned() }
+                Self::Below { base: app.files.models_dir.get().to_path_buf(), path: path.to_owned() }
             }
             _ => Self::Nowhere,
         }

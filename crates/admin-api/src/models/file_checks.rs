@@ -43,7 +43,8 @@ pub(super) async fn warnings(
     let online = model.config.is_online();
     let paths: Vec<_> =
         model.config.paths().into_iter().filter(|(name, _)| *name != "local_path" || !online).collect();
-    let (base, cache, version) = (app.models_dir.get(), Arc::clone(&app.headers.0), preview.version);
+    let (base, cache, version) =
+        (app.files.models_dir.get(), Arc::clone(&app.files.headers.0), preview.version);
     let look = move || -> Vec<Look> {
         let each = |(field, path): (&'static str, String)| {
             let found = look_at(&base, field, &path, version, &cache);
@@ -52,7 +53,7 @@ pub(super) async fn warnings(
         paths.into_iter().map(each).collect()
     };
     let (mut warnings, mut trained_for) = (Vec::new(), None);
-    for it in app.disk.inspect(look).await? {
+    for it in app.files.disk.inspect(look).await? {
         match it.found {
             Ok(None) => {}
             Err(error) => warnings.push(no_file(it.field, &it.path, &error)),
@@ -75,10 +76,10 @@ pub(super) async fn wrong_task(app: &App, model: &Model) -> Option<String> {
     if model.task != Task::Generate || app.engines.is_simulated(model) {
         return None;
     }
-    let (base, cache) = (app.models_dir.get(), Arc::clone(&app.headers.0));
+    let (base, cache) = (app.files.models_dir.get(), Arc::clone(&app.files.headers.0));
     let version = EngineVersion::Unknown(model.engine);
     let look = move || folder::check(&base, &path, Role::Model, version, &cache);
-    let found = app.disk.inspect(look).await.ok()?.ok()?;
+    let found = app.files.disk.inspect(look).await.ok()?.ok()?;
     let warning = other_task(model, &found)?;
     Some(format!("{}: {}", warning.message, warning.fix?))
 }

@@ -64,8 +64,9 @@ async fn from_files(
     path: &str,
     wish: Wish,
 ) -> Outcome<Option<u64>> {
-    let (base, headers, rel) = (app.models_dir.get(), app.headers.clone(), path.to_owned());
-    let Ok(found) = app.disk.inspect(move || folder::inspect_cached(&base, &rel, &headers.0)).await else {
+    let (base, headers, rel) = (app.files.models_dir.get(), app.files.headers.clone(), path.to_owned());
+    let Ok(found) = app.files.disk.inspect(move || folder::inspect_cached(&base, &rel, &headers.0)).await
+    else {
         // A disk that does not answer holds up only what has to be read from it.
         return Ok(None);
     };
@@ -217,9 +218,9 @@ fn name_after(body: &mut Map<String, Value>, path: &str) {
 /// made with `force`.
 pub(super) async fn files_are_there(app: &App, named: Option<(&'static str, String)>) -> Outcome<()> {
     let Some((field, path)) = named else { return Ok(()) };
-    let (base, looked_for) = (app.models_dir.get(), path.clone());
+    let (base, looked_for) = (app.files.models_dir.get(), path.clone());
     let look = move || folder::Base::open(&base).and_then(|it| it.resolve(&looked_for)).err();
-    match app.disk.look(look).await? {
+    match app.files.disk.look(look).await? {
         Some(InspectError::NotFound { .. }) => {
             let message = format!(
                 "there is no `{path}` below the models base directory: correct `{field}`, or send `force`: true (`--force`) \

@@ -14,8 +14,8 @@ pub(crate) const LIST: Operation = Operation::new("listLocalFolders", "Folders o
     .errors(&[ErrorCode::InvalidState, ErrorCode::NotFound, ErrorCode::HostUnavailable]);
 
 pub(crate) async fn local_folders(app: State<App>, Query(page): Query<Page>) -> Outcome<Listed<LocalFolder>> {
-    let base = app.models_dir.get();
-    let Json(folders) = answer(app.disk.look(move || folder::local_folders(&base)).await?)?;
+    let base = app.files.models_dir.get();
+    let Json(folders) = answer(app.files.disk.look(move || folder::local_folders(&base)).await?)?;
     Ok(page.of(folders))
 }
 
@@ -40,10 +40,10 @@ pub(crate) async fn inspect_folder(
     app: State<App>,
     Query(InspectQuery { folder: Required(selected) }): Query<InspectQuery>,
 ) -> Outcome<Json<Inspection>> {
-    let base = app.models_dir.get();
-    let headers = app.headers.clone();
+    let base = app.files.models_dir.get();
+    let headers = app.files.headers.clone();
     // Headers that were read before are cached, so they take no time.
-    answer(app.disk.inspect(move || folder::inspect_cached(&base, &selected, &headers.0)).await?)
+    answer(app.files.disk.inspect(move || folder::inspect_cached(&base, &selected, &headers.0)).await?)
 }
 
 fn answer<T>(read: Result<T, InspectError>) -> Outcome<Json<T>> {

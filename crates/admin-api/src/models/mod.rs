@@ -97,7 +97,7 @@ pub(crate) async fn create(
     let entry = caller.did(Action::ModelCreate, model.id).created(record(&model));
     tx.audit(&without_values(entry), now).await?;
     tx.commit().await?;
-    app.refresh.publish().await;
+    app.signals.refresh.publish().await;
     Ok(Created(ModelView::for_caller(&app, &caller, &model)))
 }
 
@@ -196,7 +196,7 @@ pub(crate) async fn change(
     }
     tx.audit(&without_values(entry), now).await?;
     tx.commit().await?;
-    app.refresh.publish().await;
+    app.signals.refresh.publish().await;
     Ok(Json(ModelView::for_caller(&app, &caller, &model)))
 }
 
@@ -233,8 +233,8 @@ fn unhidden(body: &Map<String, Value>, model: &Model) -> Map<String, Value> {
 
 /// Checks what the field table alone can't: links that leave the base directory, and images that are not on the list.
 async fn check(app: &App, draft: &ModelDraft, body: &Map<String, Value>) -> Outcome<()> {
-    let (base, paths) = (app.models_dir.get(), draft.config.paths());
-    let outside = app.disk.look(move || files::outside(&base, &paths)).await?;
+    let (base, paths) = (app.files.models_dir.get(), draft.config.paths());
+    let outside = app.files.disk.look(move || files::outside(&base, &paths)).await?;
     if !outside.is_empty() {
         let problem = |param: &&'static str| FieldProblem {
             code: ErrorCode::PathNotAllowed,
@@ -248,7 +248,7 @@ async fn check(app: &App, draft: &ModelDraft, body: &Map<String, Value>) -> Outc
     }
     if body.contains_key("engine_image")
         && let Some(image) = draft.config.text("engine_image")
-        && !app.images.allows(image)
+        && !app.config.images.allows(image)
     {
         let message = "`engine_image` is not on the list of ENGINE_IMAGE_ALLOWLIST";
         return Err(Problem::invalid("engine_image", message));
@@ -286,6 +286,6 @@ pub(crate) async fn find(app: &App, id: i64) -> Outcome<Model> {
 
 /// Longest time in `loading`, in seconds.
 pub(crate) fn startup_timeout_sec(app: &App, model: &Model) -> i64 {
-    let default = app.startup_timeouts[model.engine].as_secs() as i64;
+    let default = app.config.startup_timeouts[model.engine].as_secs() as i64;
     model.config.int("startup_timeout_sec").unwrap_or(default)
 }

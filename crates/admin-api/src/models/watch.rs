@@ -152,7 +152,7 @@ pub(crate) async fn logs(
     let tail = tail.0 as usize;
     let model = find(&app, id).await?;
     if follow {
-        let seat = app.seats.take(caller.grant.key())?;
+        let seat = app.bounds.seats.take(caller.grant.key())?;
         let lines = app.engines.follow(&model, LogWindow { tail, since }).await?;
         return Ok(Either::Second(Lines::new(app.0, caller.grant, lines, seat)));
     }

@@ -130,7 +130,7 @@ pub(crate) async fn create(
     tx.audit(&caller.did(Action::OrgCreate, view.id).created(record(&view)), now).await?;
     tx.commit().await?;
     if !limits.is_none() {
-        app.refresh.publish().await;
+        app.signals.refresh.publish().await;
     }
     Ok(Created(view.published(&app)))
 }
@@ -183,7 +183,7 @@ pub(crate) async fn change(
     }
     tx.audit(&entry, app.clock.now()).await?;
     tx.commit().await?;
-    app.refresh.publish().await;
+    app.signals.refresh.publish().await;
     Ok(Json(view.published(&app)))
 }
 
@@ -206,7 +206,7 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outco
     let gone = OrgView::new(&app, gone.org, gone.n_users, gone.n_keys);
     tx.audit(&caller.did(Action::OrgDelete, id).deleted(record(&gone)), app.clock.now()).await?;
     tx.commit().await?;
-    app.refresh.publish().await;
+    app.signals.refresh.publish().await;
     Ok(Deleted(OrgId(id)))
 }
 

@@ -115,19 +115,19 @@ pub(crate) async fn status(app: State<App>) -> Outcome<Json<ImageCache>> {
     let engines = defaults.iter().map(|(kind, image)| (kind.as_str(), of(image)));
     let own = used.iter().filter(|(reference, _)| !defaults.values().any(|it| it == *reference));
     let models = own.map(|(reference, models)| ModelImage { image: of(reference), models: models.clone() });
-    let recommendations: Vec<String> = if app.runtime.runs_images {
+    let recommendations: Vec<String> = if app.config.runtime.runs_images {
         let wanted = if missing.is_empty() && !ready {
             defaults.values().map(String::as_str).collect()
         } else {
             missing
         };
-        wanted.into_iter().map(|it| advice(it, app.offline, &app.export_dirs)).collect()
+        wanted.into_iter().map(|it| advice(it, app.config.offline, &app.files.export_dirs)).collect()
     } else {
         let at = |reference: &str| images.get(reference).and_then(Option::as_ref);
         defaults.iter().filter_map(|(engine, program)| program_advice(engine, program, at(program))).collect()
     };
     Ok(Json(ImageCache {
-        offline_mode: app.offline,
+        offline_mode: app.config.offline,
         offline_ready: ready,
         engines: EngineImages(engines.collect()),
         infrastructure: [],
@@ -172,8 +172,8 @@ pub(crate) async fn load(
     caller: Caller,
     Body(Archive { path }): Body<Archive>,
 ) -> Outcome<Json<Loaded>> {
-    let (dirs, object) = (app.export_dirs.clone(), path.clone());
-    let archive = app.disk.look(move || archive(&dirs, &path)).await??;
+    let (dirs, object) = (app.files.export_dirs.clone(), path.clone());
+    let archive = app.files.disk.look(move || archive(&dirs, &path)).await??;
     let file = object.clone();
     let did = move |loaded: &[String]| {
         caller.did(Action::ImageLoad, &file).created(record(Loaded { loaded: loaded.to_vec() }))

@@ -35,7 +35,7 @@ pub async fn keep(app: App, stop: impl Future<Output = ()>) {
 }
 
 async fn write(app: &App) {
-    let uses = app.token_uses.take();
+    let uses = app.accounts.token_uses.take();
     if uses.is_empty() {
         return;
     }
@@ -46,7 +46,7 @@ async fn write(app: &App) {
     });
     let done = done.await;
     if done.is_err() {
-        app.token_uses.put_back(uses);
+        app.accounts.token_uses.put_back(uses);
     }
     told(done, "when tokens were last used could not be stored");
 }

@@ -84,7 +84,7 @@ pub(crate) async fn caller(app: &App, token: &str) -> Outcome<Caller> {
         _ => return Err(unauthenticated("the user of this token is disabled")),
     }
     let TokenHolder { token, user, .. } = holder;
-    app.token_uses.note(token.id, now);
+    app.accounts.token_uses.note(token.id, now);
     let via = ViaToken { id: token.id, prefix: token.prefix };
     let origin = Origin { token: Some(via), ..Origin::default() };
     let standing = Standing::of(&user);

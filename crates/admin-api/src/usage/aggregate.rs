@@ -121,7 +121,7 @@ pub(crate) async fn aggregate(
 pub(crate) async fn groups(app: &App, of: Scoped, grouping: Grouping) -> Outcome<Listed<GroupView>> {
     let Scoped { asks, org, filter } = of;
     let Grouping { page, group_by: Choice(by), sort } = grouping;
-    let _place = app.long_reads.begin(asks).await?;
+    let _place = app.bounds.long_reads.begin(asks).await?;
     let mut tx = app.store.read().await?;
     let (groups, total) = tx.usage_groups(&filter, by, sort, page.limit, page.offset, org).await?;
     let all = org.is_none();

@@ -75,7 +75,7 @@ pub(crate) async fn export(app: State<App>, caller: Caller, Query(filter): Query
     let mut pages = Pages { app: app.0, user, grant, filter, before: None, lines: Lines::default() };
     // If the first page fails, the answer is an error in the common shape.
     let first = {
-        let _place = pages.app.long_reads.begin(pages.user).await?;
+        let _place = pages.app.bounds.long_reads.begin(pages.user).await?;
         pages.next().await?
     };
     let head = stream::iter([Some(header().into()), first].into_iter().flatten().map(Ok));
@@ -87,7 +87,7 @@ pub(crate) async fn export(app: State<App>, caller: Caller, Query(filter): Query
             return Some((Err(io::ErrorKind::PermissionDenied.into()), pages));
         }
         // A place is taken for each page and freed after it, so that a slow download blocks nobody.
-        let Ok(_place) = pages.app.long_reads.begin(pages.user).await else {
+        let Ok(_place) = pages.app.bounds.long_reads.begin(pages.user).await else {
             warn!("an export was cut off: too many reads of the same user wait");
             pages.before = None;
             return Some((Err(io::ErrorKind::ResourceBusy.into()), pages));

@@ -81,7 +81,7 @@ pub(crate) const INTEGRITY: Operation = Operation::new("checkUsage", "Compare us
     .errors(READ_ERRORS);
 
 pub(crate) async fn integrity(app: State<App>, caller: Caller) -> Outcome<Json<Integrity>> {
-    let _place = app.long_reads.begin(caller.user.id).await?;
+    let _place = app.bounds.long_reads.begin(caller.user.id).await?;
     let mut tx = app.store.read().await?;
     let (since, extent) = (tx.usage_raw_since().await?, tx.usage_extent().await?);
     drop(tx);

@@ -54,7 +54,7 @@ pub(crate) async fn ttft(
 
 async fn durations(app: &App, caller: &Caller, filter: Filter, kind: TimeKind) -> Outcome<Json<Durations>> {
     let of = filter.managed_by(caller, app.clock.now())?;
-    let _place = app.long_reads.begin(of.asks).await?;
+    let _place = app.bounds.long_reads.begin(of.asks).await?;
     let times = app.store.read().await?.usage_times(&of.filter, kind).await?;
     let samples = times.histogram.samples();
     let percentile = |p| times.histogram.percentile(p);

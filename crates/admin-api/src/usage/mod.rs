@@ -114,7 +114,7 @@ pub(crate) async fn list(
 
 /// Returns one page of the rows that the filter lets through.
 pub(crate) async fn rows(app: &App, of: Scoped, page: Page) -> Outcome<Listed<UsageView>> {
-    let _place = app.long_reads.begin(of.asks).await?;
+    let _place = app.bounds.long_reads.begin(of.asks).await?;
     let (rows, total) = app.store.read().await?.usage(&of.filter, page.limit, page.offset).await?;
     Ok(Listed(rows.into_iter().map(UsageView::from).collect(), total))
 }

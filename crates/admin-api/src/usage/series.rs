@@ -76,7 +76,7 @@ pub(crate) async fn steps(app: &App, of: Scoped, size: Steps) -> Outcome<Json<Ve
         );
         return Err(Problem::invalid("bucket", message));
     }
-    let _place = app.long_reads.begin(asks).await?;
+    let _place = app.bounds.long_reads.begin(asks).await?;
     let series = app.store.read().await?.usage_series(&filter, bucket).await?;
     let step = |(start, sums): (Timestamp, UsageSums)| Step {
         ts: start.into(),

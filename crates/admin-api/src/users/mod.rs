@@ -268,7 +268,7 @@ pub(crate) async fn change(
     }
     tx.audit(&entry, app.clock.now()).await?;
     tx.commit().await?;
-    app.refresh.publish().await;
+    app.signals.refresh.publish().await;
     Ok(Json(view.published(&app)))
 }
 
@@ -304,14 +304,14 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outco
     let entry = caller.did(Action::UserDelete, id).deleted(record(UserView::new(&app, user, org)));
     tx.audit(&entry, app.clock.now()).await?;
     tx.commit().await?;
-    app.refresh.publish().await;
+    app.signals.refresh.publish().await;
     Ok(Deleted(UserId(id)))
 }
 
 /// The hash of a password that the caller sets.
 async fn hashed(app: &App, caller: &Caller, password: &SecretString) -> Outcome<String> {
-    let _turn = app.passwords.turn(caller.user.id).await?;
-    Ok(app.passwords.hash(password).await?)
+    let _turn = app.accounts.passwords.turn(caller.user.id).await?;
+    Ok(app.accounts.passwords.hash(password).await?)
 }
 
 /// # Errors
@@ -326,7 +326,7 @@ async fn is_free(tx: &mut Tx, username: &str, own: Option<UserId>) -> Outcome<()
 /// # Errors
 /// 409 `invalid_state` if the organisation has as many users as it may.
 async fn has_room(app: &App, tx: &mut Tx, org: OrgId) -> Outcome<()> {
-    let most = app.org_users_max;
+    let most = app.config.org_users_max;
     if tx.org_user_count(org).await? < i64::from(most) {
         return Ok(());
     }

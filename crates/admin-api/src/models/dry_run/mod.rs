@@ -210,7 +210,7 @@ pub(crate) fn setting(engine: EngineKind) -> &'static str {
 /// Warns if the image is not on the list: the list was changed since the record was saved. Where engines are processes,
 /// images mean nothing.
 fn not_allowed(app: &App, preview: &Preview) -> Option<Warning> {
-    if preview.is_process || app.images.allows(&preview.image) {
+    if preview.is_process || app.config.images.allows(&preview.image) {
         return None;
     }
     let message = format!("image {} is not allowed: ENGINE_IMAGE_ALLOWLIST does not name it", preview.image);
@@ -265,9 +265,9 @@ async fn taken_name(app: &App, model: &Model) -> Outcome<Option<Warning>> {
 /// Warns if the engine may not fetch its model and nothing of it is in the hub cache.
 async fn not_fetched(app: &App, model: &Model, preview: &Preview) -> Outcome<Option<Warning>> {
     let repo = model.config.text("repo_id").filter(|_| model.config.is_online());
-    let Some(repo) = repo.filter(|_| app.offline && !preview.simulator) else { return Ok(None) };
-    let (cache, name) = (app.hub_cache_dir.clone(), repo.to_owned());
-    if app.disk.look(move || is_cached(&cache, &name)).await? {
+    let Some(repo) = repo.filter(|_| app.config.offline && !preview.simulator) else { return Ok(None) };
+    let (cache, name) = (app.files.hub_cache_dir.clone(), repo.to_owned());
+    if app.files.disk.look(move || is_cached(&cache, &name)).await? {
         return Ok(None);
     }
     let message = format!(

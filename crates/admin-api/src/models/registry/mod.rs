@@ -248,7 +248,7 @@ async fn store(
     };
     tx.audit(&did, app.clock.now()).await?;
     tx.commit().await?;
-    app.refresh.publish().await;
+    app.signals.refresh.publish().await;
     app.monitor.probe(Some(vec![entry.served_name.clone()])).await;
     Ok(EntryView::manual(app, entry))
 }
@@ -294,7 +294,7 @@ pub(crate) async fn remove(
     let did = caller.did(Action::RegistryRemove, &name).deleted(stored(&gone));
     tx.audit(&did, app.clock.now()).await?;
     tx.commit().await?;
-    app.refresh.publish().await;
+    app.signals.refresh.publish().await;
     Ok(Deleted(name))
 }
 
