@@ -21,6 +21,7 @@ pub mod job;
 pub mod key;
 pub mod limit;
 pub mod listeners;
+pub mod log_linear;
 mod log_window;
 pub mod machine;
 pub mod memory;

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use gantry_domain::endpoint::Endpoint;
+use gantry_domain::{endpoint::Endpoint, log_linear::LogLinear};
 use parking_lot::{Mutex, MutexGuard};
 
 /// Most models that have counts of their own; those of others, and of names that no model has, are under [`OTHER`].
@@ -108,7 +108,7 @@ impl Gaps {
 #[derive(Debug)]
 pub struct Fine(Box<[AtomicU64]>);
 
-const SUB: u32 = 3;
+type FineBuckets = LogLinear<3>;
 const FINE: usize = 8 * 40;
 
 impl Default for Fine {
@@ -120,9 +120,7 @@ impl Default for Fine {
 impl Fine {
     /// Counts one value.
     pub fn record(&self, value: Duration) {
-        let us = micros(value);
-        let octave = us.max(1).ilog2().saturating_sub(SUB);
-        let index = ((octave as usize) << SUB) + (us >> octave) as usize;
+        let index = FineBuckets::bucket(micros(value));
         self.0[index.min(FINE - 1)].fetch_add(1, Relaxed);
     }
 
@@ -142,15 +140,7 @@ impl Fine {
             below += n(*index);
             below >= rank && total > 0
         })?;
-        Some(Duration::from_micros(u64::midpoint(start(index), start(index + 1))))
-    }
-}
-
-/// Returns the least value of a bucket of [`Fine`], in microseconds.
-fn start(index: usize) -> u64 {
-    match index >> SUB {
-        0 | 1 => index as u64,
-        octave => ((index & 7 | 8) as u64) << (octave - 1),
+        Some(Duration::from_micros(FineBuckets::middle(index)))
     }
 }
 
