@@ -76,7 +76,7 @@ const SPECIAL: &[(&str, &str)] = &[
     ),
     // Fields that are filled in from the files of a new model.
     ("crates/admin-api/src/models/fill.rs", "local_path mode pooling repo_id"),
-    ("crates/domain/src/memory/doubt.rs", "cache_type_k cache_type_v"),
+    ("crates/domain/src/memory/refusal.rs", "cache_type_k cache_type_v"),
     // Files that a dry run looks into, and settings that have to go with what they are.
     (
         "crates/admin-api/src/models/file_checks.rs",
