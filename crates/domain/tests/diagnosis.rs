@@ -227,6 +227,22 @@ fn every_signature_is_hit_by_a_log_or_a_reason() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
+/// The recorded logs have other lines, too, by which the failure is known.
+#[test]
+fn a_line_that_stands_alone_is_enough() {
+    for (line, error_type) in [
+        (
+            "Entry Not Found for url: https://huggingface.co/a/b/resolve/main/config.json.",
+            "hub_file_not_found",
+        ),
+        ("Repository Not Found for url: https://huggingface.co/a/b.", "hub_repository_not_found"),
+        ("Client error '404 Not Found' for url 'https://huggingface.co/a/b'", "hub_repository_not_found"),
+        ("RuntimeError: Found no NVIDIA driver on your system.", "no_gpu"),
+    ] {
+        assert_eq!(&*failed(EngineKind::Vllm, line, &json!({})).error_type, error_type, "{line}");
+    }
+}
+
 #[test]
 fn every_recorded_log_is_in_the_table() {
     let listed: HashSet<&str> = LOGS.lines().filter_map(|it| it.split_whitespace().next()).collect();

@@ -403,7 +403,7 @@ async fn an_engine_of_an_older_version_is_the_first_instance_of_its_model() {
     let m = Machine::process();
     let a = m.name();
     let id = m.start_generation(&a, 3, Behaviour::Prints(&["up"])).await.unwrap();
-    // From then on the engine ends by itself when it is told to.
+    // The engine handles SIGTERM once it has printed its first line.
     poll(async || (m.runtime.logs(&id, LogWindow::last(1)).await.unwrap() == "up\n").then_some(())).await;
     let file = m.processes().run_dir().join(&a.name).join("instance.json");
     let mut record: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
