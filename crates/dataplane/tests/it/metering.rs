@@ -317,7 +317,12 @@ async fn streams_end_with_the_key_or_session_that_asked_for_them() {
         }
         gateway.shared.publish(less);
         let last = tokio::time::timeout(PATIENCE, mine.chunk()).await.unwrap().unwrap();
-        assert!(last.starts_with("data: {\"error\"") && last.contains("invalid_api_key"), "{last}");
+        assert!(
+            last.starts_with("data: {\"error\"")
+                && last.contains("invalid_api_key")
+                && last.contains("the key or session that asked for this stream has been ended"),
+            "{last}"
+        );
         assert_eq!(mine.chunk().await, None);
         call.gone().await;
         // Other callers' streams are not affected.
