@@ -1,7 +1,7 @@
 //! Counts the elements of the array `tokens` in the outermost object of an answer while it passes: llama-server's
 //! `/tokenize` answers `{"tokens":[876,{"id":198,"piece":[195]}]}` without their number.
 
-use crate::response::json_strings::JsonStrings;
+use crate::response::passing_json::{PassingJson, Token};
 
 /// Longest key that matters, and one byte more.
 const MAX_WORD: usize = 7;
@@ -20,12 +20,8 @@ enum Array {
 /// Fed with the answer piece by piece, wherever frames end.
 #[derive(Debug, Default)]
 pub(crate) struct ArrayLength {
-    strings: JsonStrings<MAX_WORD>,
-    /// Objects and arrays that are open.
-    depth: usize,
+    json: PassingJson<MAX_WORD>,
     array: Array,
-    /// An element has begun since the last comma or the opening bracket.
-    begun: bool,
     n: i64,
 }
 
@@ -40,45 +36,25 @@ impl ArrayLength {
             return;
         }
         for &byte in bytes {
-            if self.strings.between(byte) {
-                self.between(byte);
+            for (token, depth) in self.json.step(byte) {
+                self.take(token, depth);
             }
         }
     }
 
-    fn between(&mut self, byte: u8) {
-        let directly = self.array == Array::Open && self.depth == 2;
-        if directly && !byte.is_ascii_whitespace() && !matches!(byte, b',' | b']') {
-            self.begun = true;
-        }
-        match byte {
-            b':' if self.depth == 1 && self.array == Array::Unseen && self.strings.word() == b"tokens" => {
-                self.array = Array::Awaited;
+    fn take(&mut self, token: Token, depth: usize) {
+        self.array = match (self.array, token, depth) {
+            (Array::Unseen, Token::Key, 1) if self.json.word() == b"tokens" => Array::Awaited,
+            (Array::Awaited, Token::OpensArray, _) => Array::Open,
+            (Array::Awaited, ..) => Array::Unseen,
+            (Array::Open, Token::Closes, 2) => Array::Ended,
+            // An element that is itself an object or an array is one level deeper than the array.
+            (Array::Open, Token::String | Token::Bare, 2)
+            | (Array::Open, Token::OpensObject | Token::OpensArray, 3) => {
+                self.n += 1;
+                Array::Open
             }
-            b'[' | b'{' => {
-                self.depth += 1;
-                if byte == b'[' && self.array == Array::Awaited {
-                    self.array = Array::Open;
-                }
-                self.no_array();
-            }
-            b']' | b'}' => {
-                if directly && byte == b']' {
-                    self.n += i64::from(self.begun);
-                    self.array = Array::Ended;
-                }
-                self.depth = self.depth.saturating_sub(1);
-            }
-            b',' if directly => self.n += i64::from(std::mem::take(&mut self.begun)),
-            b'"' | b',' => self.no_array(),
-            _ => {}
-        }
-    }
-
-    /// Notes that the expected array is something else.
-    fn no_array(&mut self) {
-        if self.array == Array::Awaited {
-            self.array = Array::Unseen;
+            (array, ..) => array,
         }
     }
 }

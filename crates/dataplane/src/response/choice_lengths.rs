@@ -1,7 +1,10 @@
 //! The lengths of the choices of a plain answer, read while it passes. llama-server (b11434) counts only the first one in
 //! `usage` when it was asked for several (`n`, or several prompts), so the others have to be estimated.
 
-use crate::{request::token_estimate::TokenEstimate, response::json_strings::JsonStrings};
+use crate::{
+    request::token_estimate::TokenEstimate,
+    response::passing_json::{PassingJson, Token},
+};
 
 /// Longest word that matters, and one byte more.
 const MAX_WORD: usize = 14;
@@ -18,12 +21,10 @@ struct Choice {
 /// Fed with the answer piece by piece, wherever frames end.
 #[derive(Debug, Default)]
 pub(crate) struct ChoiceLengths {
-    strings: JsonStrings<MAX_WORD>,
-    /// Objects and arrays that are open; inside a choice it is 3 or more.
-    depth: usize,
-    /// The last thing was a string, which is a value unless a colon follows.
-    string: bool,
+    json: PassingJson<MAX_WORD>,
+    /// The next value is that of `choices`.
     awaited: bool,
+    /// The array of the choices is open. Its depth is 2, that of a choice 3.
     inside: bool,
     /// The member of the current choice that the next value belongs to.
     member: ChoiceMember,
@@ -70,31 +71,37 @@ impl ChoiceLengths {
 
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         for &byte in bytes {
-            if self.strings.between(byte) {
-                self.between(byte);
+            for (token, depth) in self.json.step(byte) {
+                self.take(token, depth);
             }
         }
     }
 
-    fn between(&mut self, byte: u8) {
-        match byte {
-            b'"' => (self.string, self.awaited) = (true, false),
-            b':' => self.key_ends(),
-            b',' => self.value_ends(),
-            b']' | b'}' => {
-                self.value_ends();
-                self.close();
+    fn take(&mut self, token: Token, depth: usize) {
+        let awaited = std::mem::take(&mut self.awaited);
+        match token {
+            Token::Key => self.key(depth),
+            Token::String if self.inside && depth >= 3 => self.text(),
+            Token::OpensArray if awaited => self.inside = true,
+            Token::OpensObject | Token::OpensArray if self.inside && depth == 3 => {
+                (self.choice, self.member) = (Choice::default(), ChoiceMember::Other);
             }
-            b'[' | b'{' => self.open(byte),
+            Token::Closes if self.inside && depth == 3 => {
+                if self.first.is_none() {
+                    self.first = Some(self.choice);
+                } else {
+                    self.others.push(self.choice);
+                }
+            }
+            Token::Closes if depth == 2 => self.inside = false,
             _ => {}
         }
     }
 
-    fn key_ends(&mut self) {
-        self.string = false;
-        self.awaited = self.depth == 1 && self.strings.word() == b"choices";
-        if self.inside && self.depth == 3 {
-            self.member = match self.strings.word() {
+    fn key(&mut self, depth: usize) {
+        self.awaited = depth == 1 && self.json.word() == b"choices";
+        if self.inside && depth == 3 {
+            self.member = match self.json.word() {
                 b"finish_reason" => ChoiceMember::FinishReason,
                 b"logprobs" => ChoiceMember::Logprobs,
                 _ => ChoiceMember::Other,
@@ -102,37 +109,12 @@ impl ChoiceLengths {
         }
     }
 
-    fn value_ends(&mut self) {
-        let is_string = std::mem::take(&mut self.string);
-        if !is_string || !self.inside || self.depth < 3 {
-            return;
-        }
+    fn text(&mut self) {
         match self.member {
-            ChoiceMember::FinishReason => self.choice.full = self.strings.word() == b"length",
+            ChoiceMember::FinishReason => self.choice.full = self.json.word() == b"length",
             ChoiceMember::Logprobs => {}
-            ChoiceMember::Other => self.choice.bytes += self.strings.length(),
+            ChoiceMember::Other => self.choice.bytes += self.json.length(),
         }
-    }
-
-    fn open(&mut self, byte: u8) {
-        self.depth += 1;
-        self.inside |= byte == b'[' && self.awaited;
-        self.awaited = false;
-        if self.inside && self.depth == 3 {
-            (self.choice, self.member) = (Choice::default(), ChoiceMember::Other);
-        }
-    }
-
-    fn close(&mut self) {
-        if self.inside && self.depth == 3 {
-            if self.first.is_none() {
-                self.first = Some(self.choice);
-            } else {
-                self.others.push(self.choice);
-            }
-        }
-        self.depth = self.depth.saturating_sub(1);
-        self.inside &= self.depth >= 2;
     }
 }
 

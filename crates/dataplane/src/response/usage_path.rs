@@ -3,7 +3,7 @@
 //! count. The engine's own `usage` is in the outermost object, and in a stream in the `response` or `message` of an
 //! event.
 
-use crate::response::json_strings::JsonStrings;
+use crate::response::passing_json::{PassingJson, Token};
 
 /// Longest `usage` object that is read, in bytes.
 const MAX_OBJECT: usize = 4096;
@@ -15,27 +15,18 @@ const MAX_WORD: usize = 9;
 pub(crate) struct UsagePath {
     /// Server-sent events: each line of data is a text of its own.
     events: bool,
-    /// Objects and arrays that are open.
-    depth: usize,
-    strings: JsonStrings<MAX_WORD>,
+    json: PassingJson<MAX_WORD>,
     /// The key in the outermost object is one whose value may hold a `usage`.
     carries: bool,
     /// The next value is that of a `usage` that counts.
     awaited: bool,
-    /// The `usage` that is being read, and the depth inside of it.
+    /// The `usage` that is being read, and its depth.
     object: Option<(Vec<u8>, usize)>,
 }
 
 impl UsagePath {
     pub(crate) fn new(events: bool) -> Self {
-        Self {
-            events,
-            depth: 0,
-            strings: JsonStrings::default(),
-            carries: false,
-            awaited: false,
-            object: None,
-        }
+        Self { events, json: PassingJson::default(), carries: false, awaited: false, object: None }
     }
 
     /// Calls `found` with each whole `usage` object.
@@ -51,39 +42,32 @@ impl UsagePath {
                 *self = Self::new(true);
                 continue;
             }
-            if self.strings.between(byte) {
-                self.between(byte, &mut found);
+            for (token, depth) in self.json.step(byte) {
+                self.take(token, depth, &mut found);
             }
         }
     }
 
-    fn between(&mut self, byte: u8, found: &mut impl FnMut(&[u8])) {
-        match byte {
-            b':' if self.object.is_none() => {
-                let counts = self.depth == 1 || self.events && self.depth == 2 && self.carries;
-                self.awaited = counts && self.strings.word() == b"usage";
-                if self.depth == 1 {
-                    self.carries = matches!(self.strings.word(), b"response" | b"message");
+    fn take(&mut self, token: Token, depth: usize, found: &mut impl FnMut(&[u8])) {
+        match token {
+            Token::Key if self.object.is_none() => {
+                let counts = depth == 1 || self.events && depth == 2 && self.carries;
+                self.awaited = counts && self.json.word() == b"usage";
+                if depth == 1 {
+                    self.carries = matches!(self.json.word(), b"response" | b"message");
                 }
             }
-            b'{' => {
-                self.depth += 1;
-                if std::mem::take(&mut self.awaited) {
-                    self.object = Some((vec![b'{'], self.depth));
-                }
-            }
-            b'[' => {
-                self.depth += 1;
+            Token::OpensObject if self.awaited => {
                 self.awaited = false;
+                self.object = Some((vec![b'{'], depth));
             }
-            b'}' | b']' => {
-                self.depth = self.depth.saturating_sub(1);
-                if let Some((object, _)) = self.object.take_if(|(_, depth)| self.depth < *depth) {
+            Token::Closes => {
+                if let Some((object, _)) = self.object.take_if(|(_, begun)| depth == *begun) {
                     found(&object);
                 }
             }
-            b'"' | b',' => self.awaited = false,
-            _ => {}
+            Token::Key => {}
+            Token::OpensObject | Token::OpensArray | Token::String | Token::Bare => self.awaited = false,
         }
     }
 }
