@@ -50,19 +50,23 @@ use gantry_domain::{
     Clock, ModelId, ModelsDir,
     engine::Host,
     image::{self, AllowedImages},
-    limit::{LimitMode, Limits},
     listeners::Listeners,
-    model::{EngineKind, Model, PerEngine, Phase},
+    model::{EngineKind, Model, Phase},
     models_dir::ModelsDirRules,
 };
 use gantry_runtime::{Program, Programs, Runtime};
+use gantry_settings as settings;
 use gantry_store::Store;
 use secrecy::SecretString;
 use tokio::sync::{Notify, broadcast};
 
-/// The operator's settings that the control plane needs.
+/// The operator's settings that the control plane needs: sections of them, and what is made from others at start.
 #[derive(Debug, Clone)]
 pub struct Config {
+    pub engines: settings::Engines,
+    pub supervision: settings::Supervision,
+    /// Limits of keys that have none of their own, and the mode of all limits. A key may have a milder one for itself.
+    pub limits: settings::Limits,
     /// Models base directory on the host.
     pub models_dir: ModelsDir,
     /// Rules for which directories it may be.
@@ -70,41 +74,20 @@ pub struct Config {
     pub hub_cache_dir: PathBuf,
     /// Where the gateway keeps its own data.
     pub data_dir: PathBuf,
-    pub hub_endpoint: Option<String>,
     /// The default image of each engine, and which others models may name.
     pub images: AllowedImages,
     /// The programs that run in place of images, if engines are processes.
     pub programs: Option<Programs>,
-    /// Longest time in `loading`, unless the model says another.
-    pub startup: PerEngine<Duration>,
     pub internal_key: SecretString,
-    /// If true, images are never pulled.
-    pub offline: bool,
     /// Hosts from which engines may fetch pictures and other media that requests refer to.
     pub media_hosts: Vec<String>,
-    /// If true, a registry that can't be reached counts as being offline.
-    pub offline_auto: bool,
-    /// If true, only images that are already on the machine are used.
-    pub require_precache: bool,
-    pub pull_timeout: Duration,
-    /// Time that an engine gets to stop by itself.
-    pub stop_grace: Duration,
     /// Time that requests in flight get when a model is applied.
     pub drain: Duration,
-    /// Longest that requests for a model that is being applied wait for it.
-    pub apply_wait: Duration,
-    pub reconcile_every: Duration,
-    pub probe_every: Duration,
-    pub breaker: gantry_dataplane::breaker::Settings,
     pub host: Host,
     /// 0 keeps rows for ever.
     pub usage_retention_days: u32,
     /// 0 keeps rows for ever.
     pub audit_retention_days: u32,
-    /// Limits of keys that have none of their own.
-    pub default_limits: Limits,
-    /// Mode of all limits. A key may have a milder one for itself.
-    pub limit_mode: LimitMode,
 }
 
 impl Config {
@@ -139,7 +122,7 @@ impl Config {
     /// Longest time in `loading`.
     pub fn startup(&self, model: &Model) -> Duration {
         let own = model.config.int("startup_timeout_sec").and_then(|it| u64::try_from(it).ok());
-        own.map_or(self.startup[model.engine], Duration::from_secs)
+        own.map_or(self.engines.startup_timeouts()[model.engine], Duration::from_secs)
     }
 }
 

@@ -91,7 +91,7 @@ impl Control {
         let launch = self.launch_of(model, version, &self.config.models_dir.get());
         let traits = self.runtime.traits();
         let refused_variable = self.runtime.refused_variable(&launch).map(str::to_owned);
-        let refused = match (self.config.offline, self.config.require_precache) {
+        let refused = match (self.config.engines.offline_mode, self.config.engines.require_image_precache) {
             _ if !traits.runs_images => Some("programs are not fetched"),
             _ if is_simulator(image) => {
                 Some("simulators are never pulled: `gantry engine-sim image` makes it")
@@ -130,9 +130,9 @@ impl Control {
             version,
             host: &config.host,
             key: &engine::key_of(&config.internal_key, model),
-            offline: config.offline,
+            offline: config.engines.offline_mode,
             fetches_media: !config.media_hosts.is_empty(),
-            hub_endpoint: config.hub_endpoint.as_deref(),
+            hub_endpoint: config.engines.hub_endpoint.as_deref(),
             place: &self.place(models_dir),
             program: config.program(model).map(|it| it.words.as_slice()),
         };

@@ -316,7 +316,8 @@ fn probe_view(probe: &Probe, ms: impl Fn(Duration) -> f64) -> ProbeView {
 
 /// Probes the engines that were entered by hand until `stop`; the reconciler probes those of our own.
 pub async fn run(control: Arc<Control>, stop: CancellationToken) {
-    let mut ticks = tokio::time::interval(control.config.probe_every.max(Duration::from_secs(1)));
+    let mut ticks =
+        tokio::time::interval(control.config.supervision.health_poll_sec.max(Duration::from_secs(1)));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {

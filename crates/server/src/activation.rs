@@ -52,13 +52,13 @@ impl Sockets {
     pub(crate) fn apply(&self, settings: &mut Settings) -> anyhow::Result<()> {
         const NO_ADDRESS: &str = "an inherited socket has no address";
         if let Some(metrics) = &self.metrics {
-            settings.metrics_listen = metrics.local_addr().context(NO_ADDRESS)?;
+            settings.listening.metrics_listen = metrics.local_addr().context(NO_ADDRESS)?;
         }
         // The settings must be allowed for every socket's address. The first address is the one that stays in the
         // settings.
         for socket in self.gateway.iter().rev() {
             let addr = socket.local_addr().context(NO_ADDRESS)?;
-            settings.gateway_listen = addr;
+            settings.listening.gateway_listen = addr;
             settings.check().with_context(|| format!("can't serve on {addr}, a socket of LISTEN_FDS"))?;
         }
         Ok(settings.check()?)

@@ -92,7 +92,7 @@ impl SpoolCheck {
 
 impl Allowances for Adapter {
     fn defaults(&self) -> Limits {
-        self.control.config.default_limits
+        self.control.config.limits.for_keys()
     }
 
     fn spent(&self, holder: LimitHolder) -> Option<Spent> {

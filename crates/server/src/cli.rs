@@ -129,10 +129,10 @@ fn settings(
 /// Checks settings whose syntax is defined by another part of the program.
 fn check_texts(settings: &Settings) -> Result<(), SettingsError> {
     let refuse = |name, why: String| Err(SettingsError::Refused { name, why });
-    if let Err(error) = EnvFilter::try_new(&settings.rust_log) {
+    if let Err(error) = EnvFilter::try_new(&settings.logging.rust_log) {
         return refuse("RUST_LOG", format!("must be as in info,gantry_control=debug: {error}"));
     }
-    if settings.hub_endpoint.as_deref().is_some_and(|it| HttpUrl::parse(it).is_none()) {
+    if settings.engines.hub_endpoint.as_deref().is_some_and(|it| HttpUrl::parse(it).is_none()) {
         return refuse("HUB_ENDPOINT", "must be of the form https://host[:port][/path]".to_owned());
     }
     Ok(())

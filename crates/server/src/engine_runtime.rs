@@ -43,15 +43,15 @@ pub(crate) async fn choose(
 ) -> anyhow::Result<EngineRuntime> {
     let Storage { data_dir, store, .. } = storage;
     let owner = Owner { instance: storage.instance.clone() };
-    let docker = gantry_runtime::docker(settings.container_host.as_deref(), owner.clone());
+    let docker = gantry_runtime::docker(settings.engines.container_host.as_deref(), owner.clone());
     let docker = docker.context("CONTAINER_HOST can't be used")?.behind(Arc::clone(&gate));
-    let docker = docker.with_user(settings.engine_container_user.as_ref().map(|it| it.0.clone()));
+    let docker = docker.with_user(settings.engines.engine_container_user.as_ref().map(|it| it.0.clone()));
     let marker = data_dir.join(MARKER);
-    let (traits, why) = match settings.container_runtime {
+    let (traits, why) = match settings.engines.container_runtime {
         ContainerRuntime::Docker => (Docker::TRAITS, "CONTAINER_RUNTIME says so"),
         ContainerRuntime::Process => (Process::TRAITS, "CONTAINER_RUNTIME says so"),
         // An operator who sets the container host wants Docker, even while it does not answer.
-        ContainerRuntime::Auto if settings.container_host.is_some() => {
+        ContainerRuntime::Auto if settings.engines.container_host.is_some() => {
             (Docker::TRAITS, "CONTAINER_HOST or DOCKER_HOST is set")
         }
         ContainerRuntime::Auto => match earlier(&marker, store).await? {
@@ -154,10 +154,14 @@ pub(crate) fn wanted(settings: &Settings, path: &str) -> PerEngine<Candidate> {
         Candidate { program, named: command.is_some(), file }
     };
     PerEngine {
-        vllm: candidate(EngineKind::Vllm, settings.primary_engine_command.as_ref(), &["vllm", "serve"]),
+        vllm: candidate(
+            EngineKind::Vllm,
+            settings.engines.primary_engine_command.as_ref(),
+            &["vllm", "serve"],
+        ),
         llamacpp: candidate(
             EngineKind::Llamacpp,
-            settings.secondary_engine_command.as_ref(),
+            settings.engines.secondary_engine_command.as_ref(),
             &["llama-server"],
         ),
     }

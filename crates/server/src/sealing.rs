@@ -16,7 +16,7 @@ const FILE: &str = "database-keys";
 
 /// Loads the keys from the settings or the data directory; makes a new key if there is none.
 pub(crate) fn load(settings: &Settings, data_dir: &Path) -> anyhow::Result<Seal> {
-    let given = settings.secrets_key.as_ref().map(|it| &it.0);
+    let given = settings.data.secrets_key.as_ref().map(|it| &it.0);
     let dir = data_dir.join("secrets");
     let keys = secrets::load_or_make(&dir, FILE, given)?;
     Seal::parse(&keys).with_context(|| match given {
@@ -48,11 +48,11 @@ pub(crate) fn run(
     let (_, sub) = matches.subcommand().context("say `rotate`")?;
     let settings = load_settings(sub)?;
     ensure!(
-        settings.secrets_key.is_none(),
+        settings.data.secrets_key.is_none(),
         "the keys come from SECRETS_KEY: put a new key in front of the present one there, separated by a comma, and \
          restart every gateway; the first one that starts encrypts everything with it"
     );
-    let data_dir = std::path::absolute(&settings.data_dir).context("DATA_DIR can't be resolved")?;
+    let data_dir = std::path::absolute(&settings.data.data_dir).context("DATA_DIR can't be resolved")?;
     let dir = data_dir.join("secrets");
     ensure!(
         dir.join(FILE).try_exists().unwrap_or(false),

@@ -89,13 +89,13 @@ impl Gateway {
         sockets: Sockets,
         access: Option<AccessLog>,
     ) -> anyhow::Result<Self> {
-        let machine = Machine::new(settings.gpu_inventory_file.as_deref());
+        let machine = Machine::new(settings.engines.gpu_inventory_file.as_deref());
         let machine = Arc::new(machine.context("GPU_INVENTORY_FILE can't be used")?);
         let traced = otlp::Counts::default();
         let (spans, exporter) = otlp::open(&settings, &traced)?.unzip();
         let storage = Storage::open(&settings).await?;
         // The bootstrap password is no longer needed.
-        settings.admin_bootstrap_password = None;
+        settings.sign_in.admin_bootstrap_password = None;
         let (limiter, share) = wiring::limiter(&settings, &storage)?;
         let shared = Arc::new(Shared::new(Catalog::default(), storage.clock.clone()).with_limiter(limiter));
         let supervision = Arc::new(supervision(&storage));
@@ -119,8 +119,8 @@ impl Gateway {
         let router = gantry_admin_api::router(app.clone(), ui::ASSETS);
         let other = adapters::other(router, Handle::current());
         let plane = DataPlane::start(config, Arc::clone(&shared), other)
-            .with_context(|| format!("can't listen on {}", settings.gateway_listen))?;
-        let metrics = metrics::listener(sockets.metrics, settings.metrics_listen).await?;
+            .with_context(|| format!("can't listen on {}", settings.listening.gateway_listen))?;
+        let metrics = metrics::listener(sockets.metrics, settings.listening.metrics_listen).await?;
 
         let supervisor = Supervisor::default();
         work(&supervisor, &control, hints, requests, questions);
@@ -152,7 +152,7 @@ impl Gateway {
         announce(&settings, &storage.store, &plane, &setup_token).await?;
         notify::send(&NotifyState::Ready);
         if with_demo {
-            let (addr, docker_host) = (plane.addr(), settings.container_host.clone());
+            let (addr, docker_host) = (plane.addr(), settings.engines.container_host.clone());
             supervisor.spawn("demo", move |stop| demo::run(app, addr, docker_host, stop));
         }
         let told = until_the_end(&mut signals, &supervisor, &shipping).await;
@@ -270,7 +270,7 @@ async fn announce(
 ) -> anyhow::Result<()> {
     let addr = plane.addr();
     info!(%addr, version = env!("CARGO_PKG_VERSION"), database = store.kind().as_str(), "ready");
-    if settings.gateway_dev_allow_all_keys {
+    if settings.sign_in.gateway_dev_allow_all_keys {
         warn!("GATEWAY_DEV_ALLOW_ALL_KEYS is on: anybody who reaches {addr} may use every model");
     }
     // The gateway may listen on every address (such as 0.0.0.0), which a browser can't open.

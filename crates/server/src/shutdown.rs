@@ -54,7 +54,10 @@ pub(crate) struct End<'a> {
 impl End<'_> {
     /// Shuts everything down. Returns whether the shutdown was orderly.
     pub(crate) async fn run(self, signals: &mut Signals) -> bool {
-        info!("stopping: running requests may end for {} s", self.settings.drain_timeout_sec.as_secs());
+        info!(
+            "stopping: running requests may end for {} s",
+            self.settings.listening.drain_timeout_sec.as_secs()
+        );
         tokio::select! {
             clean = self.in_order() => clean,
             () = signals.next() => {
@@ -68,12 +71,12 @@ impl End<'_> {
     }
 
     async fn in_order(&self) -> bool {
-        let drained = self.plane.drain(self.settings.drain_timeout_sec).await;
+        let drained = self.plane.drain(self.settings.listening.drain_timeout_sec).await;
         // A worker that is stopping an engine gets the time to finish.
-        let limit = self.control.config.stop_grace + RUNTIME_GRACE;
+        let limit = self.control.config.engines.stop_timeout_sec + RUNTIME_GRACE;
         let mut clean = self.supervisor.shutdown(limit).await;
         clean &= self.shipping.shutdown(STOP_GRACE).await;
-        if self.settings.stop_models_on_shutdown {
+        if self.settings.engines.stop_models_on_shutdown {
             tokio::select! {
                 stopped = tokio::time::timeout(limit, stop_models(self.control)) => if stopped.is_err() {
                     warn!("the container runtime takes too long to stop the models; they may go on");
@@ -81,7 +84,7 @@ impl End<'_> {
                 () = self.control.supervision.keep(self.control) => {}
             }
         }
-        info!(drained, clean, models_stopped = self.settings.stop_models_on_shutdown, "stopped");
+        info!(drained, clean, models_stopped = self.settings.engines.stop_models_on_shutdown, "stopped");
         clean
     }
 }
@@ -98,7 +101,7 @@ async fn stop_models(control: &Control) {
         return;
     };
     let stops = found.iter().map(async |it| {
-        control.runtime.stop(&it.instance.id, control.config.stop_grace).await?;
+        control.runtime.stop(&it.instance.id, control.config.engines.stop_timeout_sec).await?;
         control.runtime.remove(&it.instance.id).await
     });
     for (found, stopped) in found.iter().zip(futures_util::future::join_all(stops).await) {

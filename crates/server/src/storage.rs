@@ -51,13 +51,13 @@ pub(crate) struct Storage {
 impl Storage {
     pub(crate) async fn open(settings: &Settings) -> anyhow::Result<Self> {
         let clock = Clock::default();
-        let data_dir = std::path::absolute(&settings.data_dir).context("DATA_DIR can't be resolved")?;
+        let data_dir = std::path::absolute(&settings.data.data_dir).context("DATA_DIR can't be resolved")?;
         let lock = data_dir::lock(&data_dir)?;
-        if let Some(dir) = settings.models_dir.as_ref().filter(|it| !it.exists()) {
+        if let Some(dir) = settings.engines.models_dir.as_ref().filter(|it| !it.exists()) {
             tracing::warn!(dir = %dir.display(), "MODELS_DIR names a folder that is not there: an empty one is made");
         }
         let configured = folder(&settings.models_dir(), "MODELS_DIR")?;
-        if settings.export_dirs.0.is_empty() {
+        if settings.engines.export_dirs.0.is_empty() {
             // Make the default export folder, so that there is a place to put archives of images into.
             for dir in settings.export_dirs() {
                 private_dir(&dir)?;
@@ -70,22 +70,22 @@ impl Storage {
             secrets::load_or_make(&data_dir.join("secrets"), name, given)
         };
         let cookies = Cookies::new(
-            secret("session", &settings.session_secret)?,
-            settings.session_cookie_secure,
-            Duration::from_hours(u64::from(settings.session_ttl_hours.get())),
+            secret("session", &settings.sign_in.session_secret)?,
+            settings.sign_in.session_cookie_secure,
+            Duration::from_hours(u64::from(settings.sign_in.session_ttl_hours.get())),
         );
-        let internal_key = secret("engine-key", &settings.internal_engine_api_key)?;
+        let internal_key = secret("engine-key", &settings.engines.internal_engine_api_key)?;
         let (store, database_lock) = database(settings, &data_dir).await?;
         let home = instance_id::of_data_dir(&data_dir)?;
         let instance = instance_id::of_database(&store, &data_dir, &home).await?;
-        let internal_key = match &settings.internal_engine_api_key {
+        let internal_key = match &settings.engines.internal_engine_api_key {
             Some(_) => internal_key,
             None => instance_id::engine_key(&store, internal_key).await?,
         };
         let models_dir_rules = ModelsDirRules {
             data_dir: data_dir.canonicalize().context("DATA_DIR can't be resolved")?,
             configured,
-            roots: settings.models_roots.0.iter().map(|it| base_dir::real(it)).collect(),
+            roots: settings.engines.models_roots.0.iter().map(|it| base_dir::real(it)).collect(),
             homes: base_dir::homes(),
         };
         let models_dir = ModelsDir::new(&base_dir::load(&store, &models_dir_rules).await?);
@@ -114,7 +114,7 @@ async fn database(settings: &Settings, data_dir: &Path) -> anyhow::Result<(Store
     let file = database.expose().strip_prefix("sqlite://").map(Path::new);
     // Without a path there is nothing to lock, and the address is refused below.
     let lock = file.filter(|it| !it.as_os_str().is_empty()).map(data_dir::lock_database).transpose()?;
-    let store = open(database.expose(), settings.database_wait_sec.0).await;
+    let store = open(database.expose(), settings.data.database_wait_sec.0).await;
     let store = match file {
         Some(file) => store.with_context(|| data_dir::describe_database(file)),
         None => store.map_err(anyhow::Error::new),
@@ -151,7 +151,7 @@ async fn bootstrap(
     clock: &Clock,
 ) -> anyhow::Result<()> {
     let (Some(name), Some(password)) =
-        (&settings.admin_bootstrap_username, &settings.admin_bootstrap_password)
+        (&settings.sign_in.admin_bootstrap_username, &settings.sign_in.admin_bootstrap_password)
     else {
         return Ok(());
     };

@@ -24,12 +24,12 @@ const BLOCKS: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) fn init(settings: &Settings) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&settings.rust_log).context("RUST_LOG can't be read")?;
+    let filter = EnvFilter::try_new(&settings.logging.rust_log).context("RUST_LOG can't be read")?;
     let quiet = filter_fn(|it| *it.level() <= Level::INFO || !is_talkative(it.target()))
         // Only the level hint of the other filter, from `RUST_LOG`, counts.
         .with_max_level_hint(LevelFilter::TRACE);
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match settings.log_format {
+    match settings.logging.log_format {
         LogFormat::Json => log.json().flatten_event(true).finish().with(quiet).init(),
         LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).finish().with(quiet).init(),
     }
@@ -65,11 +65,12 @@ pub(crate) fn access(settings: &Settings) -> anyhow::Result<Option<(AccessLog, A
     };
     let writer = std::thread::Builder::new().name("access-log".to_owned()).spawn(write);
     let log = AccessLog {
-        format: match settings.log_format {
+        format: match settings.logging.log_format {
             LogFormat::Json => AccessFormat::Json,
             LogFormat::Text => AccessFormat::Text,
         },
-        failures_only: !(settings.access_log && tracing::enabled!(target: "gantry::access", Level::INFO)),
+        failures_only: !(settings.logging.access_log
+            && tracing::enabled!(target: "gantry::access", Level::INFO)),
         to,
         dropped: Arc::default(),
     };

@@ -24,8 +24,7 @@ use gantry_dataplane::{
     limits::{GatewayLink, Limiter},
 };
 use gantry_domain::{
-    Clock, ModelId, engine::Host, image::AllowedImages, limit::Limits, model::PerEngine, runtime::Traits,
-    web::Web,
+    Clock, ModelId, engine::Host, image::AllowedImages, model::PerEngine, runtime::Traits, web::Web,
 };
 use gantry_settings::Settings;
 use http::HeaderValue;
@@ -54,9 +53,9 @@ pub(crate) fn limiter(
     settings: &Settings,
     storage: &Storage,
 ) -> anyhow::Result<(Limiter, Option<SharedLimits>)> {
-    let Some(url) = &settings.redis_url else { return Ok((Limiter::default(), None)) };
+    let Some(url) = &settings.limits.redis_url else { return Ok((Limiter::default(), None)) };
     let (link, changes) = GatewayLink::new();
-    let patience = Duration::from_millis(settings.redis_timeout_ms.get().into());
+    let patience = Duration::from_millis(settings.limits.redis_timeout_ms.get().into());
     let share = SharedLimits::new(url.expose(), &storage.instance, patience, changes)
         .context("REDIS_URL can't be used")?;
     Ok((Limiter { link: Some(link), ..Limiter::default() }, Some(share)))
@@ -72,16 +71,16 @@ pub(crate) fn control(
     supervision: Arc<Supervision>,
 ) -> anyhow::Result<Control> {
     let breaker = breaker::Settings {
-        failures: settings.breaker_failures.get(),
-        cooldown: settings.breaker_cooldown_sec,
+        failures: settings.supervision.breaker_failures.get(),
+        cooldown: settings.supervision.breaker_cooldown_sec,
     };
     let (phases, _) = broadcast::channel(256);
     let listeners = engines.runtime.listeners();
-    let endpoint = settings.hub_endpoint.as_deref().map(|it| {
+    let endpoint = settings.engines.hub_endpoint.as_deref().map(|it| {
         HttpUrl::parse(it).context("HUB_ENDPOINT can't be used: it is not of the form https://host[:port]")
     });
     Ok(Control {
-        config: control_config(settings, storage, breaker, &engines),
+        config: control_config(settings, storage, &engines),
         store: storage.store.clone(),
         clock: storage.clock.clone(),
         steady: Clock::steady(),
@@ -102,8 +101,8 @@ pub(crate) fn control(
         machine,
         samples: Arc::default(),
         upstreams: upstreams::Upstreams::default(),
-        hub: hub::Hub::new(endpoint.transpose()?, settings.offline_mode),
-        publisher: publish::Publisher::new(breaker).with_stall_floor(settings.stall_floor_sec),
+        hub: hub::Hub::new(endpoint.transpose()?, settings.engines.offline_mode),
+        publisher: publish::Publisher::new(breaker).with_stall_floor(settings.supervision.stall_floor_sec),
         supervision,
         changed_elsewhere: tokio::sync::Notify::new(),
         new_budgets: tokio::sync::Notify::new(),
@@ -127,7 +126,7 @@ pub(crate) fn app(
     let signals =
         Signals { refresh: Refresh(refresh), wake, phases: control.phases.clone(), feed: Feed::default() };
     let bounds = Bounds {
-        seats: Seats::new(settings.event_streams_max),
+        seats: Seats::new(settings.listening.event_streams_max),
         body_room: gantry_admin_api::BodyRoom::default(),
         long_reads: gantry_admin_api::LongReads::default(),
     };
@@ -141,11 +140,11 @@ pub(crate) fn app(
     };
     let config = Config {
         runtime,
-        org_users_max: settings.org_users_max.get(),
+        org_users_max: settings.sign_in.org_users_max.get(),
         images: control.config.images.clone(),
-        offline: settings.offline_mode,
-        startup_timeouts: startup_timeouts(settings),
-        trusted_proxies: settings.trusted_proxies.clone(),
+        offline: settings.engines.offline_mode,
+        startup_timeouts: settings.engines.startup_timeouts(),
+        trusted_proxies: settings.listening.trusted_proxies.clone(),
         web: web(settings),
     };
     App::new(Parts {
@@ -178,66 +177,33 @@ fn accounts(storage: &Storage, setup_token: &SecretString) -> Accounts {
     }
 }
 
-fn control_config(
-    settings: &Settings,
-    storage: &Storage,
-    breaker: breaker::Settings,
-    engines: &EngineRuntime,
-) -> gantry_control::Config {
+fn control_config(settings: &Settings, storage: &Storage, engines: &EngineRuntime) -> gantry_control::Config {
     gantry_control::Config {
+        engines: settings.engines.clone(),
+        supervision: settings.supervision.clone(),
+        limits: settings.limits.clone(),
         models_dir: storage.models_dir.clone(),
         models_dir_rules: storage.models_dir_rules.clone(),
         hub_cache_dir: storage.hub_cache_dir.clone(),
         data_dir: storage.data_dir.clone(),
-        hub_endpoint: settings.hub_endpoint.clone(),
         images: AllowedImages {
-            defaults: PerEngine {
-                vllm: settings.primary_engine_image.0.clone(),
-                llamacpp: settings.secondary_engine_image.0.clone(),
-            },
+            defaults: settings.engines.default_images(),
             simulators: PerEngine::of(|it| engine_runtime::flavour(it).default_tag()),
-            listed: settings.engine_image_allowlist.0.clone(),
+            listed: settings.engines.engine_image_allowlist.0.clone(),
         },
         programs: engines.programs.clone(),
-        startup: startup_timeouts(settings),
         internal_key: storage.internal_key.clone(),
-        offline: settings.offline_mode,
-        media_hosts: settings.media_url_hosts.0.clone(),
-        offline_auto: settings.offline_mode_auto_detect,
-        require_precache: settings.require_image_precache,
-        pull_timeout: settings.image_pull_timeout,
-        stop_grace: settings.stop_timeout_sec,
-        drain: settings.drain_timeout_sec,
-        apply_wait: settings.apply_wait_sec.0,
-        reconcile_every: settings.model_reconcile_sec,
-        probe_every: settings.health_poll_sec,
-        breaker,
+        media_hosts: settings.listening.media_url_hosts.0.clone(),
+        drain: settings.listening.drain_timeout_sec,
         host: Host { cpus: cpus(), gpus: engines.gpus.clone() },
-        usage_retention_days: settings.usage_retention_days,
-        audit_retention_days: settings.audit_retention_days,
-        default_limits: default_limits(settings),
-        limit_mode: settings.rate_limit_mode,
+        usage_retention_days: settings.data.usage_retention_days,
+        audit_retention_days: settings.data.audit_retention_days,
     }
-}
-
-/// Returns the limits from the settings for keys without limits of their own.
-fn default_limits(settings: &Settings) -> Limits {
-    let limit = |it: u32| (it > 0).then_some(i64::from(it));
-    Limits {
-        rpm_limit: limit(settings.rate_limit_rpm),
-        tpm_limit: limit(settings.rate_limit_tpm),
-        max_concurrency: limit(settings.max_concurrent_requests),
-        ..Limits::default()
-    }
-}
-
-fn startup_timeouts(settings: &Settings) -> PerEngine<Duration> {
-    PerEngine { vllm: settings.primary_startup_timeout_sec, llamacpp: settings.secondary_startup_timeout_sec }
 }
 
 pub(crate) fn web(settings: &Settings) -> Web {
-    Web::new(settings.allowed_hosts.0.clone(), settings.cors_allow_origins.0.clone())
-        .with_hsts(settings.hsts_max_age_sec)
+    Web::new(settings.listening.allowed_hosts.0.clone(), settings.listening.cors_allow_origins.0.clone())
+        .with_hsts(settings.sign_in.hsts_max_age_sec)
 }
 
 fn cpus() -> usize {
@@ -249,7 +215,7 @@ pub(crate) fn plane_config(
     storage: &Storage,
     spool_dir: PathBuf,
 ) -> anyhow::Result<gantry_dataplane::Config> {
-    let threads = match settings.dataplane_threads {
+    let threads = match settings.listening.dataplane_threads {
         0 => cpus().min(MAX_AUTO_THREADS),
         n => n,
     };
@@ -259,23 +225,26 @@ pub(crate) fn plane_config(
     let via = HeaderValue::try_from(format!("1.1 gantry-{}", storage.instance))
         .context("the id of the database is no word")?;
     Ok(gantry_dataplane::Config {
-        listen: settings.gateway_listen,
+        listen: settings.listening.gateway_listen,
         threads,
-        max_body: settings.request_max_body_bytes.get(),
-        body_memory: settings.request_body_memory_bytes.get(),
-        media: Media { hosts: settings.media_url_hosts.0.clone(), tensors: settings.request_tensors },
-        max_connections: match settings.connections_max {
+        max_body: settings.listening.request_max_body_bytes.get(),
+        body_memory: settings.listening.request_body_memory_bytes.get(),
+        media: Media {
+            hosts: settings.listening.media_url_hosts.0.clone(),
+            tensors: settings.listening.request_tensors,
+        },
+        max_connections: match settings.listening.connections_max {
             0 => descriptors::connections(descriptors::raised()),
             n => n,
         },
-        max_connections_per_address: settings.connections_per_address_max,
-        trusted_proxies: settings.trusted_proxies.clone(),
+        max_connections_per_address: settings.listening.connections_per_address_max,
+        trusted_proxies: settings.listening.trusted_proxies.clone(),
         web: web(settings),
         session: Arc::new(move |cookie| cookies.verify(cookie)),
-        allow_all_keys: settings.gateway_dev_allow_all_keys,
+        allow_all_keys: settings.sign_in.gateway_dev_allow_all_keys,
         spool_dir,
-        trace_sampled: settings.trace_sampled,
-        leave_grace: Duration::from_secs(settings.shutdown_delay_sec.into()).max(LEAVE_GRACE),
+        trace_sampled: settings.tracing.trace_sampled,
+        leave_grace: Duration::from_secs(settings.listening.shutdown_delay_sec.into()).max(LEAVE_GRACE),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         via,
         ..gantry_dataplane::Config::default()

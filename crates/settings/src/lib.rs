@@ -7,6 +7,7 @@
 mod images;
 mod load;
 mod otel;
+mod sections;
 mod service_url;
 mod table;
 mod value;
@@ -15,7 +16,10 @@ pub use images::{ImageName, ImagePatterns};
 pub use load::{Origin, SYSTEM_FILE, SYSTEM_FILE_VARIABLE, SettingsError, Sources};
 pub use otel::{OtlpEndpoint, Pairs, SecretPairs, Share, TracesSampler};
 pub use service_url::{DatabaseUrl, RedisUrl};
-pub use table::{BootstrapPassword, Entry, Settings};
+pub use table::{
+    BootstrapPassword, Data, Engines, Entry, Limits, Listening, Logging, Settings, SignIn, Supervision,
+    Tracing,
+};
 pub use value::{
     CommandWords, ContainerRuntime, HostNames, Hosts, LogFormat, Origins, Paths, Secret, UserIds, Value,
     Wait, Words,
@@ -28,9 +32,9 @@ impl Settings {
     pub fn check(&self) -> Result<(), SettingsError> {
         let refuse =
             |name: &'static str, why: &str| Err(SettingsError::Refused { name, why: why.to_owned() });
-        if self.gateway_dev_allow_all_keys
-            && !self.gateway_listen.ip().is_loopback()
-            && !self.gateway_dev_allow_remote
+        if self.sign_in.gateway_dev_allow_all_keys
+            && !self.listening.gateway_listen.ip().is_loopback()
+            && !self.sign_in.gateway_dev_allow_remote
         {
             return refuse(
                 "GATEWAY_DEV_ALLOW_ALL_KEYS",
@@ -38,13 +42,16 @@ impl Settings {
                  set GATEWAY_DEV_ALLOW_REMOTE=true too if that is what you want",
             );
         }
-        if self.admin_bootstrap_username.is_some() != self.admin_bootstrap_password.is_some() {
+        if self.sign_in.admin_bootstrap_username.is_some() != self.sign_in.admin_bootstrap_password.is_some()
+        {
             return refuse("ADMIN_BOOTSTRAP_USERNAME", "needs ADMIN_BOOTSTRAP_PASSWORD, and the reverse");
         }
-        if self.gateway_listen == self.metrics_listen && self.gateway_listen.port() != 0 {
+        if self.listening.gateway_listen == self.listening.metrics_listen
+            && self.listening.gateway_listen.port() != 0
+        {
             return refuse("METRICS_LISTEN", "must differ from GATEWAY_LISTEN");
         }
-        if self.request_body_memory_bytes < self.request_max_body_bytes {
+        if self.listening.request_body_memory_bytes < self.listening.request_max_body_bytes {
             return refuse("REQUEST_BODY_MEMORY_BYTES", "must be at least REQUEST_MAX_BODY_BYTES");
         }
         Ok(())
@@ -52,24 +59,27 @@ impl Settings {
 
     /// Returns the address of the database; without `DATABASE_URL` a SQLite file in the data directory.
     pub fn database(&self) -> DatabaseUrl {
-        self.database_url.clone().unwrap_or_else(|| DatabaseUrl::sqlite(&self.data_dir.join("gantry.db")))
+        self.data
+            .database_url
+            .clone()
+            .unwrap_or_else(|| DatabaseUrl::sqlite(&self.data.data_dir.join("gantry.db")))
     }
 
     /// Returns the folder of the model files; without `MODELS_DIR` a folder in the data directory.
     pub fn models_dir(&self) -> std::path::PathBuf {
-        self.models_dir.clone().unwrap_or_else(|| self.data_dir.join("models"))
+        self.engines.models_dir.clone().unwrap_or_else(|| self.data.data_dir.join("models"))
     }
 
     /// Returns the folders that deployment packages are written to and read from.
     pub fn export_dirs(&self) -> Vec<std::path::PathBuf> {
-        match self.export_dirs.0.as_slice() {
-            [] => vec![self.data_dir.join("exports")],
+        match self.engines.export_dirs.0.as_slice() {
+            [] => vec![self.data.data_dir.join("exports")],
             dirs => dirs.to_vec(),
         }
     }
 
     /// Returns the folder in which engines cache what they fetch from the hub.
     pub fn hub_cache_dir(&self) -> std::path::PathBuf {
-        self.hub_cache_dir.clone().unwrap_or_else(|| self.data_dir.join("hub-cache"))
+        self.engines.hub_cache_dir.clone().unwrap_or_else(|| self.data.data_dir.join("hub-cache"))
     }
 }

@@ -301,9 +301,9 @@ mod tests {
     fn defaults_are_safe_and_complete() {
         let (settings, entries) = Settings::load(&sources(&[("HOME", "/home/me")])).unwrap();
         settings.check().unwrap();
-        assert_eq!(settings.gateway_listen.to_string(), "127.0.0.1:8084");
+        assert_eq!(settings.listening.gateway_listen.to_string(), "127.0.0.1:8084");
         assert_eq!(settings.database().expose(), "sqlite:///home/me/.local/share/gantry/gantry.db");
-        assert!(!settings.gateway_dev_allow_all_keys);
+        assert!(!settings.sign_in.gateway_dev_allow_all_keys);
         assert!(entries.iter().all(|it| it.doc.len() > 10 && it.origin == Origin::Default));
     }
 
@@ -314,9 +314,9 @@ mod tests {
             parse_env_file(".env", "# x\nexport HEALTH_POLL_SEC='9'\nLOG_FORMAT = \"json\"\n").unwrap();
         sources.flags.insert("STOP_TIMEOUT_SEC".into(), "30".into());
         let (settings, _) = Settings::load(&sources).unwrap();
-        assert_eq!(settings.stop_timeout_sec.as_secs(), 30);
-        assert_eq!(settings.health_poll_sec.as_secs(), 7);
-        assert_eq!(settings.log_format, crate::LogFormat::Json);
+        assert_eq!(settings.engines.stop_timeout_sec.as_secs(), 30);
+        assert_eq!(settings.supervision.health_poll_sec.as_secs(), 7);
+        assert_eq!(settings.logging.log_format, crate::LogFormat::Json);
     }
 
     #[test]

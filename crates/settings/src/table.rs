@@ -37,10 +37,27 @@ pub struct Entry {
 }
 
 macro_rules! settings {
-    ($($group:literal { $($(#[doc = $doc:literal])+ $name:ident: $kind:ty = $default:literal;)+ })+) => {
-        /// All settings, checked one by one; [`Settings::check`] looks at them together.
+    ($(
+        $group:literal $section:ident: $Section:ident {
+            $($(#[doc = $doc:literal])+ $name:ident: $kind:ty = $default:literal;)+
+        }
+    )+) => {
+        /// All settings, checked one by one; [`Settings::check`] looks at them together. A part of the gateway gets the
+        /// sections that it needs.
         #[derive(Debug, Clone)]
-        pub struct Settings { $($($(#[doc = $doc])+ pub $name: $kind,)+)+ }
+        pub struct Settings { $(#[doc = concat!("Settings of the section \"", $group, "\".")] pub $section: $Section,)+ }
+
+        $(
+            #[doc = concat!("Settings of the section \"", $group, "\".")]
+            #[derive(Debug, Clone)]
+            pub struct $Section { $($(#[doc = $doc])+ pub $name: $kind,)+ }
+
+            impl Default for $Section {
+                fn default() -> Self {
+                    Self { $($name: <$kind as Value>::parse($default).expect("a test reads all defaults"),)+ }
+                }
+            }
+        )+
 
         impl Settings {
             /// Names of all settings, as environment variables.
@@ -85,14 +102,14 @@ macro_rules! settings {
                         value
                     };
                 )+)+
-                Ok((Self { $($($name,)+)+ }, entries))
+                Ok((Self { $($section: $Section { $($name,)+ },)+ }, entries))
             }
         }
     };
 }
 
 settings! {
-    "Listening" {
+    "Listening" listening: Listening {
         /// Address of the API and the web UI.
         gateway_listen: SocketAddr = "127.0.0.1:8084";
         /// Address of the Prometheus metrics.
@@ -136,7 +153,7 @@ settings! {
         /// `shutting_down`. Choose the time that a load balancer takes to notice.
         shutdown_delay_sec: u32 = "0";
     }
-    "Data" {
+    "Data" data: Data {
         /// Folder for the database, secrets and the usage spool; empty means `~/.local/share/gantry`.
         data_dir: PathBuf = "~/.local/share/gantry";
         /// Database; empty means a SQLite file in the data directory.
@@ -152,7 +169,7 @@ settings! {
         /// Days for which the audit log is kept; 0 means for ever.
         audit_retention_days: u32 = "365";
     }
-    "Limits" {
+    "Limits" limits: Limits {
         /// Requests a minute for each key that has no such limit of its own, and for each user who is signed in; 0
         /// means no limit.
         rate_limit_rpm: u32 = "0";
@@ -171,7 +188,7 @@ settings! {
         /// limits.
         redis_timeout_ms: NonZeroU32 = "250";
     }
-    "Sign-in" {
+    "Sign-in" sign_in: SignIn {
         /// Secret that signs session cookies; empty: generated once into the data directory. Changing it ends all
         /// sessions.
         session_secret: Option<Secret> = "";
@@ -193,7 +210,7 @@ settings! {
         /// Allows the setting above on an address that is not loopback.
         gateway_dev_allow_remote: bool = "false";
     }
-    "Models and engines" {
+    "Models and engines" engines: Engines {
         /// Models base directory, mounted read-only into every engine; empty means `models` in the data directory. A
         /// directory that an owner chose with `PUT /admin/models/base-dir` wins over this one.
         models_dir: Option<PathBuf> = "";
@@ -256,7 +273,7 @@ settings! {
         /// Stops all models when the gateway stops.
         stop_models_on_shutdown: bool = "false";
     }
-    "Supervision" {
+    "Supervision" supervision: Supervision {
         /// Interval at which models are compared with their containers, in seconds.
         model_reconcile_sec: Duration = "15";
         /// Interval at which running engines are probed, in seconds.
@@ -270,7 +287,7 @@ settings! {
         /// it sends again.
         stall_floor_sec: Duration = "30";
     }
-    "Logging" {
+    "Logging" logging: Logging {
         /// Format of the log on standard error.
         log_format: LogFormat = "text";
         /// Writes one line for each request, without any of its content. If false, only requests that ended with a 5xx
@@ -279,7 +296,7 @@ settings! {
         /// Log levels, as in `info,gantry_control=debug`.
         rust_log: String = "info";
     }
-    "Tracing" {
+    "Tracing" tracing: Tracing {
         /// Address of a collector that takes OTLP over HTTP; `/v1/traces` is appended. Without it no spans are made.
         otel_exporter_otlp_endpoint: Option<OtlpEndpoint> = "";
         /// Headers that are sent to the collector, such as its key.

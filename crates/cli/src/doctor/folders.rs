@@ -25,8 +25,8 @@ const OWN: [&str; 6] = ["lock", "gateway-id", "instance", "container-runtime", "
 
 /// Runs every check of the folders of a gateway with these settings.
 pub fn folders(settings: &Settings) -> Vec<Check> {
-    let mut checks = vec![data_dir(&settings.data_dir)];
-    checks.extend(data_files(&settings.data_dir));
+    let mut checks = vec![data_dir(&settings.data.data_dir)];
+    checks.extend(data_files(&settings.data.data_dir));
     checks.push(models_dir(settings));
     checks
 }
@@ -169,7 +169,9 @@ fn models_dir(settings: &Settings) -> Check {
         Err(error) => {
             let fix = match other_owner(&dir) {
                 // Below the data directory, only the gateway's user decides who may read the models.
-                Some(owner) if dir.starts_with(&settings.data_dir) => as_owner(&owner, &settings.data_dir),
+                Some(owner) if dir.starts_with(&settings.data.data_dir) => {
+                    as_owner(&owner, &settings.data.data_dir)
+                }
                 _ => format!("sudo chmod a+rX {shown}, or set MODELS_DIR"),
             };
             Check::fail(

@@ -97,7 +97,7 @@ impl Books<'_> {
         for (id, (limits, signed_in)) in users(keys, sessions) {
             let state = self.state(Subject::User(id));
             let of_all = self.account(limits, LimitMode::Enforce, &state);
-            let of_sessions = limits.or(self.control.config.default_limits);
+            let of_sessions = limits.or(self.control.config.limits.for_keys());
             let of_sessions =
                 if signed_in { self.account(of_sessions, LimitMode::Enforce, &state) } else { None };
             if let Some(account) = of_sessions.as_ref().or(of_all.as_ref()) {
@@ -116,7 +116,7 @@ impl Books<'_> {
         state: Arc<KeyState>,
         users: &HashMap<UserId, Arc<Account>>,
     ) {
-        let limits = key.settings.limits.or(self.control.config.default_limits);
+        let limits = key.settings.limits.or(self.control.config.limits.for_keys());
         let account = self.account(limits, key.settings.limit_mode, &state.account);
         let user = key.user_id.and_then(|it| users.get(&it));
         let charges = Charges::new([account.as_ref(), user, next.accounts.get(&Subject::Org(key.org_id))]);
@@ -132,7 +132,7 @@ impl Books<'_> {
     ) -> Option<Arc<Account>> {
         let has_budget = limits.budget_tokens_day.is_some() || limits.budget_tokens_month.is_some();
         self.begun |= state.spendings.track(has_budget, self.now);
-        let mode = match self.control.config.limit_mode {
+        let mode = match self.control.config.limits.rate_limit_mode {
             LimitMode::Shadow => LimitMode::Shadow,
             LimitMode::Enforce => mode,
         };

@@ -160,7 +160,7 @@ impl<'a> Targets<'a> {
             (_, State::Running) if !self.reached => RouteTarget::Elsewhere,
             (_, State::Running) => self.serving(model).unwrap_or(RouteTarget::Down { state: State::Failed }),
             (Some(apply), _) if model.is_swapping() => {
-                RouteTarget::Returning { until: apply.at.plus(self.control.config.apply_wait) }
+                RouteTarget::Returning { until: apply.at.plus(self.control.config.engines.apply_wait_sec.0) }
             }
             _ => RouteTarget::Down { state },
         }

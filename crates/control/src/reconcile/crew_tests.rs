@@ -17,7 +17,7 @@ use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use super::simulation::setup::{Engine, Engines, gateway};
-use crate::{Config, Control};
+use crate::Control;
 
 struct Gateway {
     _dir: tempfile::TempDir,
@@ -41,7 +41,8 @@ impl Gateway {
         let made = gateway(store, Clock::default(), &fake, &engines, (machine, "boot".to_owned()));
         let rarely = Duration::from_hours(1);
         let mut control = Arc::into_inner(made).unwrap();
-        control.config = Config { reconcile_every: rarely, probe_every: rarely, ..control.config };
+        let supervision = &mut control.config.supervision;
+        (supervision.model_reconcile_sec, supervision.health_poll_sec) = (rarely, rarely);
         let (wake, _) = mpsc::channel(1);
         let stop = CancellationToken::new();
         Self { _dir: dir, control: Arc::new(control), fake, engines, wake, stop, work: None }

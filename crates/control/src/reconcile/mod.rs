@@ -49,7 +49,7 @@ pub(crate) async fn run(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelI
         ending: orphans::Ending::default(),
         stop: stop.clone(),
     };
-    let mut tick = tokio::time::interval(crew.control.config.reconcile_every);
+    let mut tick = tokio::time::interval(crew.control.config.supervision.model_reconcile_sec);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut events: Option<BoxStream<'static, ModelId>> = None;
     loop {
@@ -61,7 +61,7 @@ pub(crate) async fn run(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelI
                 }
                 crew.check_all().await;
                 if events.is_none() {
-                    tick.reset_after(UNTOLD.min(crew.control.config.reconcile_every));
+                    tick.reset_after(UNTOLD.min(crew.control.config.supervision.model_reconcile_sec));
                 }
             }
             hint = hints.recv() => match hint {
@@ -74,7 +74,7 @@ pub(crate) async fn run(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelI
             } else {
                 // The next tick connects again.
                 events = None;
-                tick.reset_after(UNTOLD.min(crew.control.config.reconcile_every));
+                tick.reset_after(UNTOLD.min(crew.control.config.supervision.model_reconcile_sec));
             },
             Some(ended) = crew.running.join_next_with_id() => crew.ended(ended),
         }

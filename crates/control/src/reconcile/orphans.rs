@@ -37,7 +37,7 @@ pub(super) async fn stop(control: &Control, ending: &Ending, left: Vec<Found>) {
         if control.runtime.find(&it.name).await?.is_none_or(|now| now.instance.id != it.instance.id) {
             return Ok(false);
         }
-        control.runtime.stop(&it.instance.id, control.config.stop_grace).await?;
+        control.runtime.stop(&it.instance.id, control.config.engines.stop_timeout_sec).await?;
         control.runtime.remove(&it.instance.id).await?;
         Ok::<_, gantry_runtime::RuntimeError>(true)
     });

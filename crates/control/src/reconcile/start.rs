@@ -189,22 +189,24 @@ async fn pull(
     if is_simulator(image) {
         return unavailable("simulators are never pulled: `gantry engine-sim image` makes it");
     }
-    if config.offline {
+    if config.engines.offline_mode {
         return unavailable("the system is in offline mode");
     }
-    if config.require_precache {
+    if config.engines.require_image_precache {
         return unavailable("only images that are there already may be used (REQUIRE_IMAGE_PRECACHE)");
     }
     info!(model = model.id.0, image, "pulling the image");
     let (status, id) = (Arc::clone(&control.runtime_status), model.id);
     let progress = Box::new(move |done, known| status.change(id, |it| it.pull = Some(Pull { done, known })));
     let pulled = tokio::select! {
-        pulled = control.runtime.pull(image, config.pull_timeout, progress) => pulled,
+        pulled = control.runtime.pull(image, config.engines.image_pull_timeout, progress) => pulled,
         () = superseded => return Err(NoStart::Superseded),
     };
     match pulled {
         Ok(()) => {}
-        Err(RuntimeError::Refused { detail, .. }) if config.offline_auto && is_network_trouble(&detail) => {
+        Err(RuntimeError::Refused { detail, .. })
+            if config.engines.offline_mode_auto_detect && is_network_trouble(&detail) =>
+        {
             return unavailable("the system is in offline mode (its registry can't be reached)");
         }
         Err(error) => return Err(failed(format!("image {image} could not be pulled: {error}"))),

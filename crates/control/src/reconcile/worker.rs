@@ -203,7 +203,7 @@ impl Worker {
         let swap = model.apply.as_ref().is_some_and(|it| it.swap);
         Deadlines {
             startup: config.startup(model),
-            stop: config.stop_grace + STOP_MARGIN,
+            stop: config.engines.stop_timeout_sec + STOP_MARGIN,
             drain: if swap { config.drain } else { Duration::ZERO },
         }
     }
@@ -246,7 +246,7 @@ impl Worker {
         Ok(match model.phase {
             // A wrong answer comes at once and not because of load. So another probe soon makes it clear.
             Phase::Running { .. } if self.answers => {
-                Next::In(self.control.config.probe_every.min(WRONG_PROBE))
+                Next::In(self.control.config.supervision.health_poll_sec.min(WRONG_PROBE))
             }
             Phase::Running { .. } => Next::In(self.own_turn()),
             Phase::Stopping { .. } if self.draining.is_some() => Next::In(DRAINING_LOOK),
@@ -274,7 +274,7 @@ impl Worker {
             self.store(model, phase).await?;
         }
         Ok(match model.phase {
-            Phase::Running { .. } => Next::In(self.control.config.probe_every),
+            Phase::Running { .. } => Next::In(self.control.config.supervision.health_poll_sec),
             // The reconciler's tick looks again.
             Phase::Stopped { .. } | Phase::Failed { .. } if model.phase.generation() == model.generation => {
                 Next::WhenWoken
@@ -300,7 +300,7 @@ impl Worker {
                 }
             }
             Step::Remove(id) => {
-                let done = match runtime.stop(&id, self.control.config.stop_grace).await {
+                let done = match runtime.stop(&id, self.control.config.engines.stop_timeout_sec).await {
                     Ok(()) => runtime.remove(&id).await,
                     Err(error) => Err(error),
                 };
@@ -313,7 +313,7 @@ impl Worker {
                 {
                     self.store(model, phase).await?;
                 }
-                let done = runtime.stop(&id, self.control.config.stop_grace).await;
+                let done = runtime.stop(&id, self.control.config.engines.stop_timeout_sec).await;
                 Ok(self.done(&done, "the failed engine could not be stopped"))
             }
             Step::Restart(cause) => self.start_again(model, cause).await.map(|()| true),

@@ -24,7 +24,7 @@ pub(crate) fn run(
 ) -> anyhow::Result<ExitCode> {
     let to = matches.get_one::<PathBuf>("DIR").context("say into which folder")?;
     let settings = load(matches)?;
-    let data = &settings.data_dir;
+    let data = &settings.data.data_dir;
     ensure!(
         data.try_exists().with_context(|| format!("can't look at DATA_DIR ({})", data.display()))?,
         "there is no DATA_DIR {}: run this with the settings of the gateway, as its user",
@@ -51,7 +51,7 @@ pub(crate) fn run(
         "not in it: models, hub cache, exports, the settings (environment, .env{}), and usage in {} that is not in the \
          database yet: stop the gateway first if the last seconds matter",
         // Without SECRETS_KEY, the hub tokens and keys in the backup can't be decrypted.
-        if settings.secrets_key.is_some() {
+        if settings.data.secrets_key.is_some() {
             "; with SECRETS_KEY, which opens hub tokens and keys"
         } else {
             ""

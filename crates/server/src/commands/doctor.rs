@@ -63,10 +63,15 @@ pub(crate) fn run(
 /// Runs every check except the one of the settings.
 async fn all(subject: &Subject) -> Vec<Check> {
     let Subject { settings, url, .. } = subject;
-    let (mut checks, runs) =
-        doctor::gateway(url, settings.gateway_listen, settings.metrics_listen, &door::ports()).await;
+    let (mut checks, runs) = doctor::gateway(
+        url,
+        settings.listening.gateway_listen,
+        settings.listening.metrics_listen,
+        &door::ports(),
+    )
+    .await;
     if let Some(fix) = subject.if_other.filter(|_| runs && doctor::local_port(url).is_some()) {
-        checks.extend(doctor::in_use(&settings.data_dir, fix));
+        checks.extend(doctor::in_use(&settings.data.data_dir, fix));
     }
     if subject.hides("DATABASE_URL") {
         checks.push(not_told("database", "DATABASE_URL"));
@@ -119,7 +124,7 @@ async fn database(settings: &Settings) -> Vec<Check> {
         // Reported here, because SQLite would only say that it can't open the file.
         Err(error) => {
             let fix = match doctor::other_owner(file) {
-                Some(owner) => doctor::as_owner(&owner, &settings.data_dir),
+                Some(owner) => doctor::as_owner(&owner, &settings.data.data_dir),
                 None => "correct DATABASE_URL or DATA_DIR".to_owned(),
             };
             let means = "Whether there is a database, and what is in it, is not known.";
@@ -200,7 +205,7 @@ async fn schema(settings: &Settings) -> Check {
 /// Checks the Redis server through which several gateways share their limits, if one is set.
 async fn redis(settings: &Settings) -> Option<Check> {
     const NAME: &str = "redis";
-    let url = settings.redis_url.as_ref()?;
+    let url = settings.limits.redis_url.as_ref()?;
     Some(match gantry_control::shared_limits::check(url.expose()).await {
         Ok(()) => Check::ok(NAME, "it answers"),
         Err((why, true)) => Check::fail(
@@ -224,16 +229,16 @@ async fn engines(subject: &Subject) -> Vec<Check> {
     let (programs, any) = programs(settings, running.as_deref());
     // A running gateway chose its runtime at start, perhaps for reasons that no longer hold.
     let chosen = running.as_ref().map(|it| it.runtime.as_str());
-    if settings.container_runtime == ContainerRuntime::Process || chosen == Some(PROCESS) {
+    if settings.engines.container_runtime == ContainerRuntime::Process || chosen == Some(PROCESS) {
         return if subject.shares_files { programs } else { Vec::new() };
     }
     // This owner is no gateway, so that no container counts as its own: doctor only reads.
     let owner = Owner { instance: String::new() };
     // Same rule as the gateway's: if the settings name a Docker host, processes are not used instead.
     let instead = chosen.is_none()
-        && settings.container_runtime == ContainerRuntime::Auto
-        && settings.container_host.is_none();
-    let docker = match gantry_runtime::docker(settings.container_host.as_deref(), owner) {
+        && settings.engines.container_runtime == ContainerRuntime::Auto
+        && settings.engines.container_host.is_none();
+    let docker = match gantry_runtime::docker(settings.engines.container_host.as_deref(), owner) {
         Ok(docker) => docker,
         Err(error) => return vec![refused(&error, false)],
     };
@@ -244,8 +249,8 @@ async fn engines(subject: &Subject) -> Vec<Check> {
             let found = format!("{} {} (API {version})", info.name, info.version);
             let mut checks = vec![Check::ok("containers", found)];
             for (name, image) in [
-                ("primary_image", &settings.primary_engine_image.0),
-                ("secondary_image", &settings.secondary_engine_image.0),
+                ("primary_image", &settings.engines.primary_engine_image.0),
+                ("secondary_image", &settings.engines.secondary_engine_image.0),
             ] {
                 checks.push(cached(&docker, name, image, settings).await);
             }
@@ -292,7 +297,7 @@ async fn cached(docker: &impl Runtime, name: &'static str, image: &str, settings
         Ok(Some(info)) => {
             Check::ok(name, format!("{image} is on this machine ({} MiB)", info.size_bytes >> 20))
         }
-        Ok(None) if settings.offline_mode => Check::warn(
+        Ok(None) if settings.engines.offline_mode => Check::warn(
             name,
             format!("{image} is missing"),
             "OFFLINE_MODE is on: models of this engine can't start.",

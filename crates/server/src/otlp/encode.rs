@@ -24,10 +24,10 @@ const IS_REMOTE: u32 = 0x200;
 
 /// Returns the description of the program that sends the spans.
 pub(super) fn resource(settings: &Settings) -> Resource {
-    let given = &settings.otel_resource_attributes.0;
+    let given = &settings.tracing.otel_resource_attributes.0;
     let mut attributes: Vec<_> = given
         .iter()
-        .filter(|(name, _)| name != SERVICE_NAME || settings.otel_service_name.is_none())
+        .filter(|(name, _)| name != SERVICE_NAME || settings.tracing.otel_service_name.is_none())
         .map(|(name, value)| text(name, value.as_str()))
         .collect();
     let mut unless_given = |name: &str, value: String| {
@@ -35,7 +35,7 @@ pub(super) fn resource(settings: &Settings) -> Resource {
             attributes.push(text(name, value));
         }
     };
-    let name = settings.otel_service_name.clone();
+    let name = settings.tracing.otel_service_name.clone();
     unless_given(SERVICE_NAME, name.unwrap_or_else(|| DEFAULT_NAME.to_owned()));
     unless_given("service.version", env!("CARGO_PKG_VERSION").to_owned());
     unless_given("service.instance.id", uuid::Uuid::now_v7().to_string());

@@ -47,14 +47,15 @@ pub(crate) fn open(settings: &Settings, counts: &Counts) -> anyhow::Result<Optio
     /// Most blocks that may wait for the exporter. Each data-plane thread sends two blocks a second, or more of 256
     /// spans each.
     const BLOCKS: usize = 64;
-    let Some(endpoint) = &settings.otel_exporter_otlp_endpoint else { return Ok(None) };
+    let Some(endpoint) = &settings.tracing.otel_exporter_otlp_endpoint else { return Ok(None) };
     let (to, blocks) = tokio::sync::mpsc::channel(BLOCKS);
-    let (follows_parent, share) = settings.otel_traces_sampler.decides(settings.otel_traces_sampler_arg);
+    let (follows_parent, share) =
+        settings.tracing.otel_traces_sampler.decides(settings.tracing.otel_traces_sampler_arg);
     let spans =
         Spans { sampler: Sampler { follows_parent, share }, to, dropped: Arc::clone(&counts.dropped) };
-    let client = client::Client::new(endpoint.0.clone(), &settings.otel_exporter_otlp_headers)?;
+    let client = client::Client::new(endpoint.0.clone(), &settings.tracing.otel_exporter_otlp_headers)?;
     let resource = encode::resource(settings);
-    let room = settings.otel_bsp_max_queue_size as usize;
+    let room = settings.tracing.otel_bsp_max_queue_size as usize;
     Ok(Some((spans, Exporter::new(blocks, client, resource, counts.clone(), room))))
 }
 
@@ -74,7 +75,7 @@ impl Exporter {
 #[cfg(not(feature = "otlp"))]
 pub(crate) fn open(settings: &Settings, _counts: &Counts) -> anyhow::Result<Option<(Spans, Exporter)>> {
     anyhow::ensure!(
-        settings.otel_exporter_otlp_endpoint.is_none(),
+        settings.tracing.otel_exporter_otlp_endpoint.is_none(),
         "OTEL_EXPORTER_OTLP_ENDPOINT is set, but this program was built without the feature `otlp`: build it with \
          `--features otlp`, or unset it"
     );

@@ -79,7 +79,7 @@ pub(in crate::reconcile) fn gateway(
 ) -> Arc<Control> {
     let breaker = breaker::Settings { failures: 5, cooldown: Duration::from_secs(30) };
     Arc::new(Control {
-        config: config(breaker),
+        config: config(),
         clock: clock.clone(),
         steady: clock.clone(),
         boot,
@@ -106,8 +106,18 @@ pub(in crate::reconcile) fn gateway(
     })
 }
 
-fn config(breaker: breaker::Settings) -> Config {
+fn config() -> Config {
     Config {
+        engines: gantry_settings::Engines {
+            offline_mode: true,
+            offline_mode_auto_detect: false,
+            image_pull_timeout: Duration::from_mins(1),
+            // A container that ignores a stop really takes this time.
+            stop_timeout_sec: Duration::from_millis(1),
+            ..Default::default()
+        },
+        supervision: gantry_settings::Supervision::default(),
+        limits: gantry_settings::Limits::default(),
         models_dir: gantry_domain::ModelsDir::new("/nowhere".as_ref()),
         models_dir_rules: gantry_domain::models_dir::ModelsDirRules {
             data_dir: "/nowhere".into(),
@@ -117,28 +127,14 @@ fn config(breaker: breaker::Settings) -> Config {
         },
         hub_cache_dir: "/nowhere".into(),
         data_dir: "/nowhere".into(),
-        hub_endpoint: None,
         images: gantry_domain::image::AllowedImages {
             defaults: PerEngine::of(|_| IMAGE.to_owned()),
             ..Default::default()
         },
         programs: None,
-        startup: PerEngine { vllm: Duration::from_mins(10), llamacpp: Duration::from_mins(5) },
         internal_key: "key".into(),
-        offline: true,
         media_hosts: Vec::new(),
-        offline_auto: false,
-        require_precache: false,
-        pull_timeout: Duration::from_mins(1),
-        // A container that ignores a stop really takes this time.
-        stop_grace: Duration::from_millis(1),
         drain: Duration::from_secs(30),
-        apply_wait: Duration::from_mins(5),
-        reconcile_every: Duration::from_secs(15),
-        probe_every: Duration::from_secs(15),
-        breaker,
-        default_limits: gantry_domain::limit::Limits::default(),
-        limit_mode: gantry_domain::limit::LimitMode::Enforce,
         host: Host { cpus: 4, gpus: Vec::new() },
         usage_retention_days: 90,
         audit_retention_days: 365,

@@ -40,7 +40,8 @@ impl Worker {
     /// tick asks them once for all models.
     pub(super) fn probe_is_due(&self, seen: &Sighting) -> bool {
         let config = &self.control.config;
-        let soonest = config.probe_every.saturating_sub(config.reconcile_every / 2);
+        let soonest =
+            config.supervision.health_poll_sec.saturating_sub(config.supervision.model_reconcile_sec / 2);
         matches!(seen.model.phase, Phase::Running { .. })
             && self.probed_at.is_none_or(|last| last.elapsed() >= soonest)
     }
@@ -48,7 +49,7 @@ impl Worker {
     /// Returns when a running engine is probed if no tick comes first. It is a little later than the period, because a
     /// tick may be expected at the same moment.
     pub(super) fn own_turn(&self) -> Duration {
-        let period = self.control.config.probe_every;
+        let period = self.control.config.supervision.health_poll_sec;
         period + (period / 4).min(Duration::from_secs(1))
     }
 

@@ -40,7 +40,7 @@ impl Subject {
 
     /// Asks the gateway at `url`, else at the address that the settings of this shell name.
     pub(super) async fn find(settings: Settings, entries: &[Entry], url: Option<String>) -> Self {
-        let url = url.unwrap_or_else(|| format!("http://{}", reachable(settings.gateway_listen)));
+        let url = url.unwrap_or_else(|| format!("http://{}", reachable(settings.listening.gateway_listen)));
         let n_given = entries.iter().filter(|it| it.origin != Origin::Default).count();
         let own = Check::ok("settings", format!("{} are readable, {n_given} of them given", entries.len()));
         let mut subject = Self {
