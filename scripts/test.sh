@@ -35,9 +35,15 @@ else
 fi
 
 failed=0
+# In a session of its own, so that it can be ended with all that it started. What it prints comes after the Rust tests.
+setsid scripts/test-beside.sh "$client_log" "$package_log" "$GANTRY" </dev/null &
+beside=$!
+# shellcheck disable=SC2317 # services_stop calls it
+stop_beside() { kill -TERM -- "-$beside" 2>/dev/null; }
+SERVICES_UP=(beside "${SERVICES_UP[@]}")
 rust_tests "$@" 2>&1 | tee "$rust_log" || failed=1
-scripts/test-clients.sh 2>&1 | tee "$client_log" || failed=1
-scripts/test-package.sh --program "$GANTRY" 2>&1 | tee "$package_log" || failed=1
+wait "$beside" || failed=1
+cat "$client_log" "$package_log"
 
 # ---- what ran ----
 

@@ -45,6 +45,9 @@ def before_call(context, case, kwargs):
         model = path in MODELS and case.method != "GET" and int(given) <= LAST_MODEL
         if person or model:
             case.path_parameters = {**case.path_parameters, "id": NOBODY}
+    # A log that is followed from a time in the future on, as all times here are, is silent until the client gives up.
+    if path == "/admin/models/{id}/logs" and (case.query or {}).get("follow") in ("true", "1"):
+        case.query = {name: value for name, value in case.query.items() if name != "since"}
     # What does not fit goes to no engine: what else than `model` and `stream` is refused there is the engine's to say.
     task, negative = ENGINE_PATHS.get(path), case.meta and case.meta.generation.mode == GenerationMode.NEGATIVE
     if task and not negative and isinstance(case.body, dict) and "model" in case.body:
