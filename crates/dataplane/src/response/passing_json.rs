@@ -47,12 +47,11 @@ pub(crate) type Tokens = std::iter::Flatten<std::array::IntoIter<Option<(Token, 
 impl<const MAX_WORD: usize> PassingJson<MAX_WORD> {
     /// Takes the next byte.
     pub(crate) fn step(&mut self, byte: u8) -> Tokens {
-        let tokens = match self.position {
-            Position::Between => self.between(byte),
-            _ => {
-                self.in_string(byte);
-                [None, None]
-            }
+        let tokens = if self.position == Position::Between {
+            self.between(byte)
+        } else {
+            self.in_string(byte);
+            [None, None]
         };
         tokens.into_iter().flatten()
     }
@@ -70,8 +69,8 @@ impl<const MAX_WORD: usize> PassingJson<MAX_WORD> {
                 [Some((Token::Key, self.depth)), None]
             }
             b',' => [self.value_ends(), None],
-            b'{' => [self.opens(Token::OpensObject), None],
-            b'[' => [self.opens(Token::OpensArray), None],
+            b'{' => [Some(self.opens(Token::OpensObject)), None],
+            b'[' => [Some(self.opens(Token::OpensArray)), None],
             b'}' | b']' => {
                 let value = self.value_ends();
                 let closes = (Token::Closes, self.depth);
@@ -105,10 +104,10 @@ impl<const MAX_WORD: usize> PassingJson<MAX_WORD> {
         }
     }
 
-    fn opens(&mut self, token: Token) -> Option<(Token, usize)> {
+    fn opens(&mut self, token: Token) -> (Token, usize) {
         self.value = None;
         self.depth += 1;
-        Some((token, self.depth))
+        (token, self.depth)
     }
 
     fn value_ends(&mut self) -> Option<(Token, usize)> {
