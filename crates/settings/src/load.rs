@@ -202,15 +202,13 @@ impl Sources {
             let near = nearest(name).filter(|(distance, _)| *distance <= 4).map(|(_, near)| near);
             return Err(SettingsError::Unknown { name: name.clone(), origin, near });
         }
-        for name in self.environment.keys() {
+        let comparable =
+            |it: &&String| it.len() >= 8 && !names.contains(it) && !FOREIGN.contains(&it.as_str());
+        for name in self.environment.keys().filter(comparable) {
             // In a short name, two mistakes can make another word.
             let mistakes = if name.len() < 12 { 1 } else { 2 };
-            let comparable = name.len() >= 8 && !FOREIGN.contains(&name.as_str());
-            match nearest(name).filter(|_| comparable) {
-                Some((distance, near)) if (1..=mistakes).contains(&distance) => {
-                    return Err(SettingsError::Mistyped { name: name.clone(), near });
-                }
-                _ => {}
+            if let Some((_, near)) = nearest(name).filter(|(distance, _)| *distance <= mistakes) {
+                return Err(SettingsError::Mistyped { name: name.clone(), near });
             }
         }
         Ok(())

@@ -9,9 +9,7 @@ use std::{
     sync::LazyLock,
 };
 
-use gantry_store::Store;
 use serde_json::Value;
-use sqlx::Connection as _;
 
 /// Suffix of this checkout's image names, so that checkouts on one Docker engine don't replace each other's images.
 static CHECKOUT: LazyLock<String> = LazyLock::new(|| {
@@ -191,22 +189,6 @@ fn clear(ids: std::ops::Range<i64>) {
 fn mounts_temporary(container: &Value) -> bool {
     let mut mounts = container["Mounts"].as_array().into_iter().flatten();
     mounts.any(|it| it["Source"].as_str().is_some_and(|it| Path::new(it).starts_with(std::env::temp_dir())))
-}
-
-/// Makes the first model of the new database at `url` get the id `first`.
-pub(crate) async fn begin_ids_at(first: i64, url: &str) {
-    Store::open(url).await.unwrap().close().await;
-    if url.starts_with("postgres") {
-        let sql = "SELECT setval(pg_get_serial_sequence('models', 'id'), $1, false)";
-        let mut connection = sqlx::PgConnection::connect(url).await.unwrap();
-        sqlx::query(sql).bind(first).execute(&mut connection).await.unwrap();
-        connection.close().await.unwrap();
-    } else {
-        let sql = "INSERT INTO sqlite_sequence (name, seq) VALUES ('models', $1)";
-        let mut connection = sqlx::SqliteConnection::connect(url).await.unwrap();
-        sqlx::query(sql).bind(first - 1).execute(&mut connection).await.unwrap();
-        connection.close().await.unwrap();
-    }
 }
 
 /// Copies the file or folder `name` of `from` to `to`.

@@ -19,17 +19,16 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::{
-    Client,
+    Client, database,
     docker::{self, IdRange},
     docker_cli,
-    options::{Database, ModelIds, Options},
+    options::{Database, ModelIds, OWNER, Options},
 };
 
 /// Longest time to be ready; the machine may be busy with other tests.
 const READY: Duration = Duration::from_mins(1);
 /// Longest wait for the gateway to end. With a database that hangs it takes 40 s by itself.
 const ENDS: Duration = Duration::from_mins(2);
-pub(crate) const OWNER: (&str, &str) = ("owner", "owner-password");
 
 /// A running gateway. Dropping this value ends it, and removes its containers.
 pub struct Gateway {
@@ -62,14 +61,7 @@ impl Gateway {
             ModelIds::From(first) => Some(first),
             _ => ids.as_ref().map(|it| it.first),
         };
-        if let Some(first) = first {
-            std::fs::create_dir(dir.path().join("data")).unwrap();
-            let url = match &postgres_schema {
-                Some(schema) => schema.url(),
-                None => format!("sqlite://{}", dir.path().join("data/gantry.db").display()),
-            };
-            docker::begin_ids_at(first, &url).await;
-        }
+        prepare(&options, first, &dir, postgres_schema.as_ref()).await;
         let Started { child, url, printed } = spawn(program, &options, &dir, postgres_schema.as_ref()).await;
         Self { program: program.into(), options, dir, child, url, printed, postgres_schema, _ids: ids }
     }
@@ -239,6 +231,26 @@ impl Schema {
     /// Returns the address of a database that has only this schema.
     fn url(&self) -> String {
         format!("{}?options=-csearch_path%3D{}", self.server, self.name)
+    }
+}
+
+/// Makes what the database has before the gateway's first start.
+async fn prepare(options: &Options, first_model: Option<i64>, dir: &TempDir, schema: Option<&Schema>) {
+    // A database that the test names itself is its own.
+    let owner = options.owner && !["DATABASE_URL", "DATA_DIR"].iter().any(|it| options.env.contains_key(*it));
+    if !owner && first_model.is_none() {
+        return;
+    }
+    std::fs::create_dir(dir.path().join("data")).unwrap();
+    let file = dir.path().join("data/gantry.db");
+    let url = schema.map_or_else(|| format!("sqlite://{}", file.display()), Schema::url);
+    match schema {
+        None if owner => database::sqlite_with_owner(&file).await,
+        Some(_) if owner => database::with_owner(&url).await,
+        _ => {}
+    }
+    if let Some(first) = first_model {
+        database::begin_ids_at(first, &url).await;
     }
 }
 

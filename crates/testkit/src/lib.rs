@@ -12,6 +12,7 @@
 mod answer;
 mod client;
 mod contract;
+mod database;
 mod docker;
 mod faults;
 mod gateway;

@@ -2,6 +2,9 @@
 
 use std::{collections::BTreeMap, net::TcpListener, sync::Arc};
 
+/// Name and password of the owner of [`Options::owner`].
+pub(crate) const OWNER: (&str, &str) = ("owner", "owner-password");
+
 /// Where a gateway under test keeps its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Database {
@@ -28,7 +31,7 @@ pub struct Options {
     pub database: Database,
     /// Settings, which override the defaults for tests.
     pub env: BTreeMap<String, String>,
-    /// Make an owner (`owner` / `owner-password`) at start.
+    /// The database has an owner (`owner` / `owner-password`) before the gateway's first start.
     pub owner: bool,
     pub model_ids: ModelIds,
     /// A socket that is handed to the gateway (`LISTEN_FDS`), as a service manager does.
