@@ -73,6 +73,13 @@ impl Options {
             .env("MODEL_RECONCILE_SEC", "5")
     }
 
+    /// Returns options for a gateway that makes the owner itself, by its settings.
+    pub fn bootstrap() -> Self {
+        Self { owner: false, ..Self::default() }
+            .env("ADMIN_BOOTSTRAP_USERNAME", OWNER.0)
+            .env("ADMIN_BOOTSTRAP_PASSWORD", OWNER.1)
+    }
+
     /// Returns options for a gateway whose engines are processes. Needs no Docker.
     pub fn processes() -> Self {
         Self::default()

@@ -390,7 +390,9 @@ async fn own_keys_are_few_and_small() {
         }
         let first = team.user.post("/auth/keys", &names(200, 4)).await.expect(201);
         let body = json!({});
-        join_all((1..100).map(async |_| team.user.post("/auth/keys", &body).await.expect(201))).await;
+        for _ in 0..9 {
+            join_all((0..11).map(async |_| team.user.post("/auth/keys", &body).await.expect(201))).await;
+        }
         let one_more = team.user.post("/auth/keys", &body).await;
         assert_error(&one_more, 409, "invalid_state");
         assert_eq!(one_more.json["error"]["message"], "you have 100 keys: revoke some first");

@@ -470,7 +470,7 @@ async fn a_data_directory_and_a_port_serve_one_gateway() {
 
 #[tokio::test]
 async fn what_it_keeps_on_disk_is_for_its_user_alone() {
-    let mut gateway = start(Options::default()).await;
+    let mut gateway = start(Options::bootstrap()).await;
     let data = gateway.data_dir();
     let mode = |path: &str| std::fs::metadata(data.join(path)).unwrap().permissions().mode() & 0o777;
     for (path, wanted) in [

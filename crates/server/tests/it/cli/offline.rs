@@ -272,10 +272,7 @@ fn an_owner_is_not_made_where_there_is_no_database() {
 
 #[tokio::test]
 async fn a_bootstrap_password_that_is_not_used_is_told() {
-    let options = Options { owner: false, ..Options::default() }
-        .env("ADMIN_BOOTSTRAP_USERNAME", "owner")
-        .env("ADMIN_BOOTSTRAP_PASSWORD", "owner-password");
-    let mut gateway = start(options).await;
+    let mut gateway = start(Options::bootstrap()).await;
     assert!(!gateway.log().contains("ADMIN_BOOTSTRAP_PASSWORD is not used"), "{}", gateway.log());
     gateway.set_env("ADMIN_BOOTSTRAP_PASSWORD", "another-password");
     assert!(gateway.terminate());
