@@ -28,6 +28,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gantry-store", &["gantry-domain", "gantry-settings"]),
     ("gantry-runtime", &["gantry-domain"]),
     ("gantry-image", &[]),
+    ("gantry-package", &[]),
     ("gantry-sim", &["gantry-domain", "gantry-image"]),
     ("gantry-dataplane", &["gantry-connect", "gantry-domain", "gantry-settings"]),
     (

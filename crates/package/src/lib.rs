@@ -1,0 +1,10 @@
+//! Deployment packages: an installation in a folder, to carry over an air gap. This crate knows the format, and has no
+//! network, no database and no gateway.
+//!
+//! A package has a [`manifest::Manifest`] with the size and the SHA-256 of every file; [`verify::verify`] compares the files
+//! with it. [`checksums`] is the same for `sha256sum -c`.
+
+pub mod checksums;
+pub mod manifest;
+pub mod path;
+pub mod verify;

@@ -1,0 +1,329 @@
+//! Compares a package with its manifest: every file, on all CPUs, without a network and without a gateway.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+};
+
+use parking_lot::Mutex;
+use rustix::fs::{Mode, OFlags};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    checksums::{Sha256Sum, checksums},
+    manifest::{CHECKSUMS, FileEntry, MANIFEST, Manifest, SIGNATURE},
+    path::PackagePath,
+};
+
+/// Bytes that are read at a time; each thread has one such buffer.
+const PIECE: usize = 1 << 20;
+/// Most problems that are reported; a package with more has more wrong than a list can say.
+const MOST_PROBLEMS: usize = 1000;
+
+/// What is wrong with one file of a package.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Problem {
+    #[error("`{0}` is missing")]
+    Missing(PackagePath),
+    #[error("`{path}` has {found} bytes instead of {wanted}")]
+    Size { path: PackagePath, wanted: u64, found: u64 },
+    #[error("`{0}` has another content than the manifest says")]
+    Content(PackagePath),
+    /// A link, a device, a pipe or a socket; nothing is read from it.
+    #[error("`{0}` is neither a file nor a folder")]
+    NotAFile(PathBuf),
+    #[error("`{0}` is not in the manifest")]
+    Extra(PathBuf),
+    #[error("`{path}` can't be read: {why}")]
+    Unreadable { path: PathBuf, why: String },
+    #[error("`{CHECKSUMS}` is not the list of the manifest's checksums")]
+    Checksums,
+}
+
+/// How far the work is, and whether it is to stop. It is shared with the thread that shows it.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Bytes that were read.
+    pub bytes: AtomicU64,
+    /// Set to end the work soon.
+    pub stop: AtomicBool,
+}
+
+/// Compares the package in the folder `dir` with its manifest, by `threads` threads. Returns what is wrong, sorted, at most
+/// 1,000 problems; nothing if the package is whole. Links are never followed.
+///
+/// # Errors
+/// [`io::ErrorKind::Interrupted`] if it was stopped; an error if the folder itself can't be read.
+pub fn verify(
+    dir: &Path,
+    manifest: &Manifest,
+    threads: usize,
+    progress: &Progress,
+) -> io::Result<Vec<Problem>> {
+    let mut problems = strangers(dir, manifest)?;
+    let sums = manifest.files.iter().map(|(path, file)| (path, file.sha256));
+    if !list_is(dir, &checksums(sums)) {
+        problems.push(Problem::Checksums);
+    }
+    // The largest files first, so that no thread begins one when the others have ended.
+    let mut files: Vec<_> = manifest.files.iter().collect();
+    files.sort_by_key(|(_, file)| std::cmp::Reverse(file.size));
+    let work = Work { dir, files, next: AtomicUsize::new(0), found: Mutex::new(problems), progress };
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, work.files.len().max(1)) {
+            scope.spawn(|| work.run());
+        }
+    });
+    if progress.stop.load(Relaxed) {
+        return Err(io::ErrorKind::Interrupted.into());
+    }
+    let mut problems = work.found.into_inner();
+    problems.sort();
+    problems.truncate(MOST_PROBLEMS);
+    Ok(problems)
+}
+
+/// What the threads share.
+struct Work<'a> {
+    dir: &'a Path,
+    files: Vec<(&'a PackagePath, &'a FileEntry)>,
+    /// Index of the next file that no thread has begun.
+    next: AtomicUsize,
+    found: Mutex<Vec<Problem>>,
+    progress: &'a Progress,
+}
+
+impl Work<'_> {
+    fn run(&self) {
+        let mut buffer = vec![0; PIECE];
+        while let Some((path, file)) = self.files.get(self.next.fetch_add(1, Relaxed)) {
+            if self.progress.stop.load(Relaxed) {
+                return;
+            }
+            let problem = compare(self.dir, path, file, &mut buffer, self.progress);
+            self.found.lock().extend(problem);
+        }
+    }
+}
+
+/// Returns what lies in the folder and is not in the manifest.
+fn strangers(dir: &Path, manifest: &Manifest) -> io::Result<Vec<Problem>> {
+    let (mut problems, mut folders) = (Vec::new(), vec![PathBuf::new()]);
+    while let Some(folder) = folders.pop() {
+        let entries = match fs::read_dir(dir.join(&folder)) {
+            Ok(entries) => entries,
+            Err(error) if folder.as_os_str().is_empty() => return Err(error),
+            Err(error) => {
+                problems.push(Problem::Unreadable { path: folder, why: error.to_string() });
+                continue;
+            }
+        };
+        for entry in entries {
+            let entry = entry?;
+            let (path, kind) = (folder.join(entry.file_name()), entry.file_type()?);
+            if kind.is_dir() {
+                folders.push(path);
+            } else if !kind.is_file() {
+                problems.push(Problem::NotAFile(path));
+            } else if !is_known(&path, manifest) {
+                problems.push(Problem::Extra(path));
+            }
+            if problems.len() >= MOST_PROBLEMS {
+                return Ok(problems);
+            }
+        }
+    }
+    Ok(problems)
+}
+
+fn is_known(path: &Path, manifest: &Manifest) -> bool {
+    let Some(name) = path.to_str() else { return false };
+    [MANIFEST, CHECKSUMS, SIGNATURE].contains(&name)
+        || PackagePath::new(name).is_ok_and(|it| manifest.files.contains_key(&it))
+}
+
+/// Returns whether `checksums.sha256` has this text. Nothing more of it is read.
+fn list_is(dir: &Path, wanted: &str) -> bool {
+    let Ok(file) = open(&dir.join(CHECKSUMS)) else { return false };
+    let mut text = Vec::new();
+    file.take(wanted.len() as u64 + 1).read_to_end(&mut text).is_ok() && text == wanted.as_bytes()
+}
+
+/// Returns what is wrong with a file.
+fn compare(
+    dir: &Path,
+    path: &PackagePath,
+    wanted: &FileEntry,
+    buffer: &mut [u8],
+    progress: &Progress,
+) -> Option<Problem> {
+    let unreadable = |why: &io::Error| match why.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Problem::Missing(path.clone()),
+        _ => Problem::Unreadable { path: path.as_str().into(), why: why.to_string() },
+    };
+    let mut file = match open(&path.below(dir)) {
+        Ok(file) => file,
+        Err(error) => return Some(unreadable(&error)),
+    };
+    let found = match file.metadata() {
+        Ok(it) if it.is_file() => it.size(),
+        Ok(_) => return Some(Problem::NotAFile(path.as_str().into())),
+        Err(error) => return Some(unreadable(&error)),
+    };
+    if found != wanted.size {
+        return Some(Problem::Size { path: path.clone(), wanted: wanted.size, found });
+    }
+    match sum(&mut file, buffer, progress) {
+        Ok(None) => None,
+        Ok(Some(sum)) if sum == wanted.sha256 => None,
+        Ok(Some(_)) => Some(Problem::Content(path.clone())),
+        Err(error) => Some(unreadable(&error)),
+    }
+}
+
+/// Returns the SHA-256 of the rest of a file; `None` if it was stopped.
+fn sum(file: &mut File, buffer: &mut [u8], progress: &Progress) -> io::Result<Option<Sha256Sum>> {
+    let mut hasher = Sha256::new();
+    loop {
+        if progress.stop.load(Relaxed) {
+            return Ok(None);
+        }
+        match file.read(buffer) {
+            Ok(0) => return Ok(Some(Sha256Sum(hasher.finalize().into()))),
+            Ok(n) => {
+                hasher.update(&buffer[..n]);
+                progress.bytes.fetch_add(n as u64, Relaxed);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Opens a file, and no link. A pipe does not block.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, os::unix::fs::symlink};
+
+    use proptest::prelude::*;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// Writes a package with these files and returns its manifest.
+    fn package(files: &[(&str, &[u8])]) -> (TempDir, Manifest) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut entries = BTreeMap::new();
+        for (name, content) in files {
+            let path = PackagePath::new(name).unwrap();
+            fs::create_dir_all(path.below(dir.path()).parent().unwrap()).unwrap();
+            fs::write(path.below(dir.path()), content).unwrap();
+            let sha256 = Sha256Sum(Sha256::digest(content).into());
+            entries.insert(path, FileEntry { size: content.len() as u64, sha256 });
+        }
+        let manifest = Manifest {
+            format_version: 1,
+            id: "x".to_owned(),
+            created_at: "2026-01-02T03:04:05Z".to_owned(),
+            gateway_version: "0.1.0".to_owned(),
+            base: None,
+            files: entries,
+        };
+        fs::write(dir.path().join(MANIFEST), manifest.to_json().unwrap()).unwrap();
+        let sums = manifest.files.iter().map(|(path, file)| (path, file.sha256));
+        fs::write(dir.path().join(CHECKSUMS), checksums(sums)).unwrap();
+        (dir, manifest)
+    }
+
+    fn problems(dir: &TempDir, manifest: &Manifest) -> Vec<String> {
+        let problems = verify(dir.path(), manifest, 3, &Progress::default()).unwrap();
+        problems.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_whole_package_has_no_problem_for_us_and_for_sha256sum() {
+        let large = vec![7; 3_000_000];
+        let (dir, manifest) =
+            package(&[("db/dump.sql", b"x"), ("models/größe 1.gguf", &large), ("empty", b"")]);
+        let progress = Progress::default();
+        assert_eq!(verify(dir.path(), &manifest, 2, &progress).unwrap(), []);
+        assert_eq!(progress.bytes.load(Relaxed), manifest.size());
+        let mut command = std::process::Command::new("sha256sum");
+        let checked = command.args(["-c", "--strict", CHECKSUMS]).current_dir(dir.path()).output().unwrap();
+        assert!(checked.status.success(), "{checked:?}");
+    }
+
+    #[test]
+    fn whatever_is_missing_extra_or_different_is_named() {
+        let files: [(&str, &[u8]); 4] = [("a", b"one"), ("b", b"two"), ("c", b"three"), ("d/e", b"four")];
+        let (dir, manifest) = package(&files);
+        fs::remove_file(dir.path().join("a")).unwrap();
+        fs::write(dir.path().join("b"), "tw").unwrap();
+        fs::write(dir.path().join("c"), "thrée".replace('é', "e").replace('h', "H")).unwrap();
+        fs::write(dir.path().join("d/new"), "x").unwrap();
+        symlink("/etc/passwd", dir.path().join("d/link")).unwrap();
+        fs::write(dir.path().join(CHECKSUMS), "").unwrap();
+        assert_eq!(
+            problems(&dir, &manifest),
+            [
+                "`a` is missing",
+                "`b` has 2 bytes instead of 3",
+                "`c` has another content than the manifest says",
+                "`d/link` is neither a file nor a folder",
+                "`d/new` is not in the manifest",
+                "`checksums.sha256` is not the list of the manifest's checksums",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_link_in_place_of_a_file_is_not_followed() {
+        let (dir, manifest) = package(&[("a", b"one"), ("d/e", b"four")]);
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("a"), "one").unwrap();
+        fs::remove_file(dir.path().join("a")).unwrap();
+        symlink(outside.path().join("a"), dir.path().join("a")).unwrap();
+        let found = problems(&dir, &manifest);
+        assert!(found.iter().any(|it| it.contains("`a` is neither")), "{found:?}");
+        assert!(found.iter().any(|it| it.contains("`a` can't be read")), "{found:?}");
+    }
+
+    #[test]
+    fn it_stops_when_it_is_told_to() {
+        let (dir, manifest) = package(&[("a", b"one")]);
+        let progress = Progress::default();
+        progress.stop.store(true, Relaxed);
+        let stopped = verify(dir.path(), &manifest, 1, &progress).unwrap_err();
+        assert_eq!(stopped.kind(), io::ErrorKind::Interrupted);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        #[test]
+        fn a_flipped_bit_or_a_cut_is_found_wherever_it_is(place in any::<prop::sample::Index>(), bit in 0..8u8, cut: bool) {
+            let files: [(&str, &[u8]); 3] = [("a", &[1; 5000]), ("b/c", b"text"), ("d", &[0; 64])];
+            let (dir, manifest) = package(&files);
+            let total: usize = files.iter().map(|(_, content)| content.len()).sum();
+            let mut at = place.index(total);
+            let (name, content) = files.iter().find(|(_, content)| {
+                let here = at < content.len();
+                at -= if here { 0 } else { content.len() };
+                here
+            }).unwrap();
+            let mut content = content.to_vec();
+            if cut { content.truncate(at) } else { content[at] ^= 1 << bit }
+            fs::write(dir.path().join(name), content).unwrap();
+            let found = problems(&dir, &manifest);
+            prop_assert!(found.len() == 1 && found[0].contains(&format!("`{name}`")), "{:?}", found);
+        }
+    }
+}
