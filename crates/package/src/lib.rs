@@ -5,6 +5,7 @@
 //! with it. [`checksums`] is the same for `sha256sum -c`.
 
 pub mod checksums;
+pub mod contents;
 pub mod manifest;
 pub mod path;
 pub mod verify;

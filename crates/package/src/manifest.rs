@@ -1,14 +1,18 @@
 //! `manifest.json`: what is in a package. The signature is over this file alone, and this file has the SHA-256 of every
 //! other one, so that it proves the whole package.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, marker::PhantomData};
 
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{Error, MapAccess, Visitor},
 };
 
-use crate::{checksums::Sha256Sum, path::PackagePath};
+use crate::{
+    checksums::Sha256Sum,
+    contents::Contents,
+    path::{LinkTarget, PackagePath},
+};
 
 /// Name of the manifest in the package.
 pub const MANIFEST: &str = "manifest.json";
@@ -16,12 +20,18 @@ pub const MANIFEST: &str = "manifest.json";
 pub const CHECKSUMS: &str = "checksums.sha256";
 /// Name of the manifest's signature in the package.
 pub const SIGNATURE: &str = "manifest.json.minisig";
+/// Name of the record of an export that is not complete yet. A package has none.
+pub const JOURNAL: &str = ".gantry-export";
 /// The version of the format that this program writes, and the latest that it reads.
 pub const FORMAT_VERSION: u32 = 1;
 /// Largest manifest that is read, in bytes: enough for a hub cache of a hundred thousand files.
 pub const LARGEST: u64 = 64 << 20;
-/// Most files that a package may have.
+/// Most files that a package may have, links included.
 const MOST_FILES: usize = 500_000;
+/// Smallest size of parts, in bytes.
+pub const SMALLEST_PART: u64 = 1 << 20;
+/// Folder of the parts.
+pub const PARTS: &str = "parts";
 
 /// The manifest of a package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,9 +48,19 @@ pub struct Manifest {
     /// The package that this one is the difference to; `None` if it is complete by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<Base>,
+    /// Set if contents lie in parts of equal size instead of files of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<Parts>,
+    /// What the files are, for people and for the import.
+    #[serde(default)]
+    pub contents: Contents,
     /// Every file of the package but the manifest, its signature and the list of checksums.
     #[serde(deserialize_with = "each_once")]
     pub files: BTreeMap<PackagePath, FileEntry>,
+    /// Symbolic links: where each one lies and what it points to, relative to its own folder. They exist in the manifest
+    /// only, because disks that packages travel on may have no links.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "each_once")]
+    pub links: BTreeMap<PackagePath, LinkTarget>,
 }
 
 /// The package that a difference needs.
@@ -53,6 +73,14 @@ pub struct Base {
     pub manifest_sha256: Sha256Sum,
 }
 
+/// The contents of files with an [offset](FileEntry::at) lie one after another in `parts/000001` and so on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parts {
+    /// Bytes of each part; the last one may be smaller.
+    pub size: u64,
+}
+
 /// One file of a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,6 +88,20 @@ pub struct FileEntry {
     /// Bytes.
     pub size: u64,
     pub sha256: Sha256Sum,
+    /// When the content was changed last, in milliseconds since 1970, UTC. The file in the package has the same time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified_at: Option<i64>,
+    /// Where the content begins in the parts, in bytes. `None` for a file of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<u64>,
+    /// The content is in the [base](Manifest::base) and not in this package.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub in_base: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_false(it: &bool) -> bool {
+    !it
 }
 
 /// Why a manifest can't be used.
@@ -82,6 +124,14 @@ pub enum ManifestError {
     FileAndFolder(PackagePath, PackagePath),
     #[error("`{0}` is a name of the package itself")]
     Reserved(PackagePath),
+    #[error("the link `{0}` leads out of its folder, to {1:?}")]
+    LinkOut(PackagePath, String),
+    #[error("the parts have {0} bytes each; at least {SMALLEST_PART} are needed")]
+    PartSize(u64),
+    #[error("`{0}` does not begin where the file before it ends")]
+    Gap(PackagePath),
+    #[error("`{0}` is to be in a base, and the package has none")]
+    NoBase(PackagePath),
 }
 
 impl Manifest {
@@ -114,19 +164,41 @@ impl Manifest {
         Ok(text)
     }
 
-    /// Returns the bytes of all files together.
+    /// Returns the bytes of all files together that are in this package.
     pub fn size(&self) -> u64 {
-        self.files.values().fold(0, |sum, file| sum.saturating_add(file.size))
+        self.own_files().fold(0, |sum, (_, file)| sum.saturating_add(file.size))
+    }
+
+    /// Returns the files whose content is in this package, and not in its base.
+    pub fn own_files(&self) -> impl Iterator<Item = (&PackagePath, &FileEntry)> {
+        self.files.iter().filter(|(_, file)| !file.in_base)
+    }
+
+    /// Returns the bytes of all parts together.
+    pub fn parts_size(&self) -> u64 {
+        let ends = self.files.values().filter_map(|it| it.at?.checked_add(it.size));
+        ends.max().unwrap_or(0)
+    }
+
+    /// Returns the name of the part with this index, counted from 0.
+    pub fn part_name(index: u64) -> String {
+        format!("{PARTS}/{:06}", index + 1)
+    }
+
+    /// Returns the files and links at `place`: the file or link of that name, or all that lie in the folder of that name.
+    pub fn names_at<'a>(&'a self, place: &'a PackagePath) -> impl Iterator<Item = &'a PackagePath> {
+        self.files.keys().chain(self.links.keys()).filter(|it| it.is_at(place))
     }
 
     fn check(&self) -> Result<(), ManifestError> {
-        if self.files.len() > MOST_FILES {
-            return Err(ManifestError::TooManyFiles(self.files.len()));
+        if self.files.len() + self.links.len() > MOST_FILES {
+            return Err(ManifestError::TooManyFiles(self.files.len() + self.links.len()));
         }
         let mut folded: BTreeMap<String, &PackagePath> = BTreeMap::new();
-        for path in self.files.keys() {
+        for path in self.files.keys().chain(self.links.keys()) {
             let name = path.folded();
-            if [MANIFEST, CHECKSUMS, SIGNATURE].contains(&name.as_str()) {
+            let first = name.split('/').next().unwrap_or_default();
+            if [MANIFEST, CHECKSUMS, SIGNATURE, PARTS, JOURNAL].contains(&first) {
                 return Err(ManifestError::Reserved(path.clone()));
             }
             if let Some(other) = folded.insert(name, path) {
@@ -139,34 +211,67 @@ impl Manifest {
                 return Err(ManifestError::FileAndFolder((*file).clone(), (*path).clone()));
             }
         }
+        for (path, target) in &self.links {
+            if !target.stays_in_folder(path) {
+                return Err(ManifestError::LinkOut(
+                    path.clone(),
+                    target.as_str().chars().take(200).collect(),
+                ));
+            }
+        }
+        if let Some((path, _)) = self.files.iter().find(|(_, it)| it.in_base && self.base.is_none()) {
+            return Err(ManifestError::NoBase(path.clone()));
+        }
+        self.check_parts()
+    }
+
+    /// Checks that the parts hold the files one after another: every byte of a part belongs to one file, so that checking
+    /// the files checks the parts.
+    fn check_parts(&self) -> Result<(), ManifestError> {
+        let mut placed: Vec<_> =
+            self.files.iter().filter_map(|(path, it)| Some((it.at?, it.size, path))).collect();
+        placed.sort_unstable();
+        let size = self.parts.map(|it| it.size);
+        if let Some(small) = size.filter(|it| *it < SMALLEST_PART) {
+            return Err(ManifestError::PartSize(small));
+        }
+        let mut end = 0;
+        for (at, size_of_file, path) in placed {
+            if at != end || size.is_none() {
+                return Err(ManifestError::Gap(path.clone()));
+            }
+            end = at.checked_add(size_of_file).ok_or_else(|| ManifestError::Gap(path.clone()))?;
+        }
         Ok(())
     }
 }
 
-/// Reads the files, and refuses a name that stands there twice: serde would take the last one.
-fn each_once<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<PackagePath, FileEntry>, D::Error> {
-    struct EachOnce;
+/// Reads files or links, and refuses a name that stands there twice: serde would take the last one.
+fn each_once<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<BTreeMap<PackagePath, T>, D::Error> {
+    struct EachOnce<T>(PhantomData<T>);
 
-    impl<'de> Visitor<'de> for EachOnce {
-        type Value = BTreeMap<PackagePath, FileEntry>;
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for EachOnce<T> {
+        type Value = BTreeMap<PackagePath, T>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object of files")
+            f.write_str("an object whose keys are names of files")
         }
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut files = BTreeMap::new();
-            while let Some((path, entry)) = map.next_entry::<PackagePath, FileEntry>()? {
-                if files.contains_key(&path) {
+            let mut entries = BTreeMap::new();
+            while let Some((path, entry)) = map.next_entry::<PackagePath, T>()? {
+                if entries.contains_key(&path) {
                     return Err(A::Error::custom(format_args!("`{path}` stands there twice")));
                 }
-                files.insert(path, entry);
+                entries.insert(path, entry);
             }
-            Ok(files)
+            Ok(entries)
         }
     }
 
-    from.deserialize_map(EachOnce)
+    from.deserialize_map(EachOnce(PhantomData))
 }
 
 /// What every version of the format has.
@@ -219,6 +324,41 @@ mod tests {
         let mut negative = manifest(&["x"]);
         negative["files"]["x"]["size"] = json!(-1);
         assert!(error(&negative).contains("invalid value"));
+    }
+
+    #[test]
+    fn parts_are_full_of_files_and_nothing_else() {
+        let mut parts = manifest(&["a", "b", "c"]);
+        parts["parts"] = json!({ "size": 1 << 20 });
+        for (name, at, size) in [("a", 0, 10), ("c", 10, 5), ("b", 15, 1)] {
+            parts["files"][name] = json!({ "size": size, "sha256": SUM, "at": at });
+        }
+        let read = Manifest::parse(parts.to_string().as_bytes()).unwrap();
+        assert_eq!((read.parts_size(), Manifest::part_name(0).as_str()), (16, "parts/000001"));
+        let mut gap = parts.clone();
+        gap["files"]["b"]["at"] = json!(14);
+        assert!(error(&gap).contains("`b` does not begin where"));
+        gap["files"]["b"]["at"] = json!(u64::MAX);
+        assert!(error(&gap).contains("`b` does not begin where"));
+        let mut whole = parts.clone();
+        whole.as_object_mut().unwrap().remove("parts");
+        assert!(error(&whole).contains("`a` does not begin where"));
+        parts["parts"]["size"] = json!(1000);
+        assert!(error(&parts).contains("the parts have 1000 bytes each"));
+    }
+
+    #[test]
+    fn links_stay_inside_and_a_file_in_a_base_needs_one() {
+        let mut links = manifest(&["models/a/b"]);
+        links["links"] = json!({ "models/c": "a/b" });
+        assert!(Manifest::parse(links.to_string().as_bytes()).is_ok());
+        links["links"] = json!({ "models/c": "../db/dump.sql" });
+        assert!(error(&links).contains("the link `models/c` leads out"));
+        links["links"] = json!({ "models/A": "x" });
+        assert!(error(&links).contains("a file and the folder of"), "a file behind a link");
+        let mut base = manifest(&["x"]);
+        base["files"]["x"]["in_base"] = json!(true);
+        assert!(error(&base).contains("`x` is to be in a base"));
     }
 
     #[test]

@@ -66,6 +66,59 @@ impl PackagePath {
     }
 }
 
+impl PackagePath {
+    /// Returns whether this is `place`, or lies in the folder `place`.
+    pub fn is_at(&self, place: &Self) -> bool {
+        self.0.strip_prefix(&place.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// Returns the first part of the name: `models` of `models/a/b`.
+    pub fn top(&self) -> &str {
+        self.0.split('/').next().unwrap_or_default()
+    }
+
+    /// Returns the name below the first part: `a/b` of `models/a/b`; `None` if there is only one part.
+    pub fn below_top(&self) -> Option<&str> {
+        self.0.split_once('/').map(|(_, rest)| rest)
+    }
+}
+
+/// What a symbolic link points to, as text: relative to the folder of the link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LinkTarget(String);
+
+impl LinkTarget {
+    /// Takes the text of a link. Whether it may be in a package is for [`LinkTarget::stays_in_folder`] to say.
+    pub fn new(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns whether the link at `path` points to something below the first folder of `path`, such as `models`, without
+    /// leaving that folder on the way.
+    pub fn stays_in_folder(&self, path: &PackagePath) -> bool {
+        // `models/a/link` is in a folder of depth 2, and depth 0 is outside `models`.
+        let mut depth = path.as_str().matches('/').count();
+        if depth == 0 || self.0.is_empty() || self.0.len() > LONGEST || self.0.chars().any(char::is_control) {
+            return false;
+        }
+        for part in self.0.split('/') {
+            match part {
+                "" | "." => return false,
+                ".." if depth <= 1 => return false,
+                ".." => depth -= 1,
+                _ => depth += 1,
+            }
+        }
+        true
+    }
+}
+
 /// Returns why a part of a name can't be used.
 fn unusable(part: &str) -> Option<&'static str> {
     let stem = part.split('.').next().unwrap_or_default().to_ascii_lowercase();
@@ -149,5 +202,33 @@ mod tests {
         let folded = |name| PackagePath::new(name).unwrap().folded();
         assert_eq!(folded("Models/ÄX"), folded("models/äx"));
         assert_ne!(folded("a/b"), folded("a/c"));
+    }
+
+    #[test]
+    fn a_link_stays_below_the_first_folder_of_its_own_path() {
+        let link = PackagePath::new("hub-cache/models--a/snapshots/1/config.json").unwrap();
+        for (target, good) in [
+            ("../../blobs/00ff", true),
+            ("other.json", true),
+            ("../../../models--b/x", true),
+            ("../../../../x", false),
+            ("../../../../hub-cache/x", false),
+            ("/etc/passwd", false),
+            ("", false),
+            ("a//b", false),
+            ("./a", false),
+            ("a\nb", false),
+        ] {
+            assert_eq!(LinkTarget::new(target).stays_in_folder(&link), good, "{target:?}");
+        }
+        assert!(!LinkTarget::new("models").stays_in_folder(&PackagePath::new("top").unwrap()));
+    }
+
+    #[test]
+    fn a_place_is_a_name_or_a_folder_and_no_other_beginning() {
+        let path = |it| PackagePath::new(it).unwrap();
+        assert!(path("models/a/b").is_at(&path("models/a")) && path("models/a").is_at(&path("models/a")));
+        assert!(!path("models/ab").is_at(&path("models/a")));
+        assert_eq!((path("models/a/b").top(), path("models/a/b").below_top()), ("models", Some("a/b")));
     }
 }

@@ -217,6 +217,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::contents::Contents;
 
     /// Writes a package with these files and returns its manifest.
     fn package(files: &[(&str, &[u8])]) -> (TempDir, Manifest) {
@@ -227,7 +228,10 @@ mod tests {
             fs::create_dir_all(path.below(dir.path()).parent().unwrap()).unwrap();
             fs::write(path.below(dir.path()), content).unwrap();
             let sha256 = Sha256Sum(Sha256::digest(content).into());
-            entries.insert(path, FileEntry { size: content.len() as u64, sha256 });
+            entries.insert(
+                path,
+                FileEntry { size: content.len() as u64, sha256, modified_at: None, at: None, in_base: false },
+            );
         }
         let manifest = Manifest {
             format_version: 1,
@@ -235,6 +239,9 @@ mod tests {
             created_at: "2026-01-02T03:04:05Z".to_owned(),
             gateway_version: "0.1.0".to_owned(),
             base: None,
+            parts: None,
+            contents: Contents::default(),
+            links: BTreeMap::new(),
             files: entries,
         };
         fs::write(dir.path().join(MANIFEST), manifest.to_json().unwrap()).unwrap();
