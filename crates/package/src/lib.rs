@@ -6,6 +6,9 @@
 
 pub mod checksums;
 pub mod contents;
+mod hashing;
 pub mod manifest;
+pub mod package;
 pub mod path;
 pub mod verify;
+pub mod writer;
