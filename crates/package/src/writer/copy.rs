@@ -9,8 +9,8 @@ use std::{
 
 use super::{
     Ident, Output, PIECE, PackageWriter, Sums, WriteError, at,
-    earlier::is_as_it_was,
     journal::{Line, Partial},
+    sums::is_as_it_was,
 };
 use crate::{
     checksums::Sha256Sum,

@@ -1,9 +1,8 @@
 //! What is on the disk from earlier exports into the same folder.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 use super::{
-    Ident,
     journal::{Line, Partial},
     place,
 };
@@ -14,10 +13,6 @@ use crate::{
     package::Package,
     path::PackagePath,
 };
-
-/// Largest difference between the times of modification that are the same, in milliseconds: FAT counts in steps of two
-/// seconds.
-const SAME_TIME_MS: i64 = 2000;
 
 /// What earlier runs left that can be used again.
 pub(super) struct Earlier {
@@ -67,13 +62,4 @@ impl Earlier {
             Line::Partial(partial) => self.partial = Some(partial),
         }
     }
-}
-
-/// Returns whether a file still has the size and the time of modification that it was written with.
-pub(super) fn is_as_it_was(path: &Path, entry: &FileEntry) -> bool {
-    let Ok(found) = fs::symlink_metadata(path) else { return false };
-    let modified = Ident::of(&found).modified_ms();
-    found.is_file()
-        && found.len() == entry.size
-        && entry.modified_at.is_some_and(|it| (it - modified).abs() <= SAME_TIME_MS)
 }

@@ -9,8 +9,8 @@ use std::{
 
 use super::{
     WriteError, at,
-    earlier::is_as_it_was,
     output::{create, folders, set_modified},
+    sums::is_as_it_was,
 };
 use crate::{
     checksums::Sha256Sum,

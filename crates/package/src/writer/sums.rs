@@ -10,11 +10,14 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::checksums::Sha256Sum;
+use crate::{checksums::Sha256Sum, manifest::FileEntry};
 
 /// A file that was changed less than this before it was read may change again without another time: file systems count
 /// time in ticks. Git calls such an entry racy (<https://git-scm.com/docs/racy-git>).
 const RACY_NS: i128 = 3_000_000_000;
+/// Largest difference between the times of modification that are the same, in milliseconds: FAT counts in steps of two
+/// seconds.
+const SAME_TIME_MS: i64 = 2000;
 /// Most files that are remembered.
 const MOST: usize = 1_000_000;
 
@@ -105,4 +108,13 @@ impl Sums {
         self.changed = false;
         Ok(())
     }
+}
+
+/// Returns whether a file still has the size and the time of modification that it was written with.
+pub(super) fn is_as_it_was(path: &Path, entry: &FileEntry) -> bool {
+    let Ok(found) = fs::symlink_metadata(path) else { return false };
+    let modified = Ident::of(&found).modified_ms();
+    found.is_file()
+        && found.len() == entry.size
+        && entry.modified_at.is_some_and(|it| (it - modified).abs() <= SAME_TIME_MS)
 }
