@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::{JobId, Timestamp, words};
 
 /// Most lines of a job's log that are kept; the oldest go first.
@@ -12,6 +14,24 @@ words! {
     pub enum JobKind {
         /// Loads container images from an archive.
         ImageLoad = "image_load",
+        /// Writes a deployment package of the whole installation.
+        Export = "export",
+        /// Writes a deployment package of one model.
+        ModelExport = "model_export",
+        /// Takes images, weights and models from a deployment package.
+        Import = "import",
+        /// Puts the content of a database dump in place of the database's.
+        DbRestore = "db_restore",
+    }
+}
+
+impl JobKind {
+    /// Whether it is work on packages or on the whole database, of which there is one at a time.
+    pub fn is_deployment(self) -> bool {
+        match self {
+            Self::ImageLoad => false,
+            Self::Export | Self::ModelExport | Self::Import | Self::DbRestore => true,
+        }
     }
 }
 
@@ -84,6 +104,10 @@ pub struct Job {
     pub error: Option<String>,
     /// What it did, oldest line first; at most [`MAX_LOG_LINES`].
     pub log: Vec<String>,
+    /// What it made, as its kind says it; `None` until it has ended well.
+    pub artifacts: Option<Value>,
+    /// When the record was written last.
+    pub updated_at: Timestamp,
 }
 
 #[cfg(test)]

@@ -105,11 +105,14 @@ pub enum Constraint {
     ServedName,
     /// The hash of a key's token.
     KeyHash,
+    /// That one deployment job runs at a time.
+    DeploymentJob,
 }
 
 impl Constraint {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::OrgName, Self::Username, Self::ServedName, Self::KeyHash];
+    pub const ALL: [Self; 5] =
+        [Self::OrgName, Self::Username, Self::ServedName, Self::KeyHash, Self::DeploymentJob];
 
     /// Returns the name of the index in both databases, and the column by which SQLite names it in its message.
     fn names(self) -> (&'static str, &'static str) {
@@ -118,6 +121,7 @@ impl Constraint {
             Self::Username => ("users_username", "users.username_lower"),
             Self::ServedName => ("models_served_name", "models.served_name"),
             Self::KeyHash => ("api_keys_token_hash", "api_keys.token_hash"),
+            Self::DeploymentJob => ("jobs_deployment", "jobs.state"),
         }
     }
 
@@ -139,6 +143,7 @@ impl fmt::Display for Constraint {
             Self::Username => "the username",
             Self::ServedName => "the served name",
             Self::KeyHash => "the key's token",
+            Self::DeploymentJob => "the place of the one deployment job",
         })
     }
 }

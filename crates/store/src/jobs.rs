@@ -24,6 +24,16 @@ pub struct NewJob {
     pub gateway: String,
 }
 
+/// How a job ended.
+#[derive(Debug, Clone, Copy)]
+pub struct JobEnd<'a> {
+    pub state: JobState,
+    /// Why it failed.
+    pub error: Option<&'a str>,
+    /// What it made.
+    pub artifacts: Option<&'a serde_json::Value>,
+}
+
 row! {
     struct JobRow {
         id: i64,
@@ -38,13 +48,16 @@ row! {
         finished_at: Option<i64>,
         error: Option<String>,
         log: String,
+        artifacts: Option<String>,
+        updated_at: i64,
     }
 }
 
 /// The columns of [`JobRow`].
 macro_rules! columns {
     () => {
-        "id, kind, object, gateway, state, step, done_bytes, total_bytes, started_at, finished_at, error, log"
+        "id, kind, object, gateway, state, step, done_bytes, total_bytes, started_at, finished_at, error, log, \
+         artifacts, updated_at"
     };
 }
 
@@ -68,6 +81,13 @@ impl TryFrom<JobRow> for Job {
             started_at: Timestamp(row.started_at),
             finished_at: row.finished_at.map(Timestamp),
             error: row.error,
+            artifacts: row
+                .artifacts
+                .as_deref()
+                .map(serde_json::from_str)
+                .transpose()
+                .map_err(|_| corrupt("artifacts"))?,
+            updated_at: Timestamp(row.updated_at),
         })
     }
 }
@@ -78,11 +98,15 @@ fn bytes(count: u64) -> i64 {
 
 impl Tx {
     /// Adds a job that runs. Jobs that ended long ago, beyond the last 100, are deleted.
+    ///
+    /// # Errors
+    /// [`Constraint::DeploymentJob`](crate::Constraint::DeploymentJob) if it is a deployment job and one runs.
     pub async fn insert_job(&mut self, new: &NewJob, now: Timestamp) -> StoreResult<Job> {
         const OLD: &str = "DELETE FROM jobs WHERE state <> 'running' AND id NOT IN \
                            (SELECT id FROM jobs WHERE state <> 'running' ORDER BY id DESC LIMIT $1)";
         const SQL: &str = concat!(
-            "INSERT INTO jobs (kind, object, gateway, state, started_at) VALUES ($1, $2, $3, 'running', $4) RETURNING ",
+            "INSERT INTO jobs (kind, object, gateway, state, started_at, updated_at) \
+             VALUES ($1, $2, $3, 'running', $4, $4) RETURNING ",
             columns!()
         );
         on_db!(self, |conn| sqlx::query(OLD).bind(KEPT).execute(conn).await.map(drop))?;
@@ -99,8 +123,14 @@ impl Tx {
     }
 
     /// Stores how far a job is. A job that has ended stays as it is.
-    pub async fn update_job(&mut self, id: JobId, progress: &JobProgress, log: &[String]) -> StoreResult<()> {
-        const SQL: &str = "UPDATE jobs SET step = $2, done_bytes = $3, total_bytes = $4, log = $5 \
+    pub async fn update_job(
+        &mut self,
+        id: JobId,
+        progress: &JobProgress,
+        log: &[String],
+        now: Timestamp,
+    ) -> StoreResult<()> {
+        const SQL: &str = "UPDATE jobs SET step = $2, done_bytes = $3, total_bytes = $4, log = $5, updated_at = $6 \
                            WHERE id = $1 AND state = 'running'";
         on_db!(self, |conn| {
             sqlx::query(SQL)
@@ -109,6 +139,7 @@ impl Tx {
                 .bind(bytes(progress.done_bytes))
                 .bind(progress.total_bytes.map(bytes))
                 .bind(clean(&serde_json::json!(log).to_string()))
+                .bind(now.0)
                 .execute(conn)
                 .await
                 .map(drop)
@@ -117,20 +148,38 @@ impl Tx {
     }
 
     /// Ends a job. Only the first end counts: `false` if the job has ended before.
-    pub async fn end_job(
-        &mut self,
-        id: JobId,
-        state: JobState,
-        error: Option<&str>,
-        now: Timestamp,
-    ) -> StoreResult<bool> {
-        const SQL: &str =
-            "UPDATE jobs SET state = $2, error = $3, finished_at = $4 WHERE id = $1 AND state = 'running'";
+    pub async fn end_job(&mut self, id: JobId, end: &JobEnd<'_>, now: Timestamp) -> StoreResult<bool> {
+        const SQL: &str = "UPDATE jobs SET state = $2, error = $3, finished_at = $4, updated_at = $4, artifacts = $5 \
+                           WHERE id = $1 AND state = 'running'";
+        let artifacts = end.artifacts.map(ToString::to_string);
         let rows = on_db!(self, |conn| {
-            let query = sqlx::query(SQL).bind(id.0).bind(state.as_str()).bind(error.map(clean)).bind(now.0);
-            query.execute(conn).await.map(|done| done.rows_affected())
+            sqlx::query(SQL)
+                .bind(id.0)
+                .bind(end.state.as_str())
+                .bind(end.error.map(clean))
+                .bind(now.0)
+                .bind(artifacts)
+                .execute(conn)
+                .await
+                .map(|done| done.rows_affected())
         })?;
         Ok(rows > 0)
+    }
+
+    /// Returns a job.
+    pub async fn job(&mut self, id: JobId) -> StoreResult<Option<Job>> {
+        const SQL: &str = concat!("SELECT ", columns!(), " FROM jobs WHERE id = $1");
+        let row: Option<JobRow> =
+            on_db!(self, |conn| sqlx::query_as(SQL).bind(id.0).fetch_optional(conn).await)?;
+        row.map(Job::try_from).transpose()
+    }
+
+    /// Returns the last deployment jobs, newest first.
+    pub async fn deployment_jobs(&mut self, limit: i64) -> StoreResult<Vec<Job>> {
+        const SQL: &str =
+            concat!("SELECT ", columns!(), " FROM jobs WHERE kind <> 'image_load' ORDER BY id DESC LIMIT $1");
+        let rows: Vec<JobRow> = on_db!(self, |conn| sqlx::query_as(SQL).bind(limit).fetch_all(conn).await)?;
+        rows.into_iter().map(Job::try_from).collect()
     }
 
     /// Returns the last jobs, newest first.

@@ -39,7 +39,7 @@ pub use chat::ChatSize;
 pub use decoded::{Decoded, left_out};
 pub use error::{Constraint, StoreError, StoreResult};
 pub use inspect::{Inspection, inspect};
-pub use jobs::NewJob;
+pub use jobs::{JobEnd, NewJob};
 pub use keys::{KeyColumn, KeyFilter, NewKey};
 pub use kind::DatabaseKind;
 pub use migrate::versions as migration_versions;

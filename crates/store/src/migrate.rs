@@ -40,6 +40,7 @@ const VERSIONS: &[Version] = versions! {
     10 => "0010_people",
     11 => "0011_counted_rows",
     12 => "0012_jobs",
+    13 => "0013_packages",
 };
 
 /// Returns number and file name (without `.sql`) of every schema version, oldest first. They are the same for both

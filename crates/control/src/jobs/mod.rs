@@ -25,8 +25,9 @@ use gantry_domain::{
     ApiError, Clock, JobId,
     job::{Job, JobKind, JobProgress, JobState, MAX_LOG_LINES},
 };
-use gantry_store::{NewJob, Store, StoreResult, in_time};
+use gantry_store::{JobEnd, NewJob, Store, StoreResult, in_time};
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::{
     sync::{broadcast, mpsc, oneshot},
     time::MissedTickBehavior,
@@ -38,6 +39,8 @@ use tracing::warn;
 const REPORT_EVERY: Duration = Duration::from_millis(500);
 /// Time that a cancelled job has to put things in order, before its work is dropped.
 const GRACE: Duration = Duration::from_millis(1500);
+/// A job that does not move has its record written as each 20th report says, so that others see that it lives.
+const ALIVE_EVERY: u32 = 20;
 /// How often the records of a gateway that died are looked for, until the database answers.
 const RETRY: Duration = Duration::from_secs(10);
 /// Number of updates that a listener may be behind.
@@ -82,6 +85,7 @@ struct Notes {
     step: String,
     total_bytes: Option<u64>,
     log: Vec<String>,
+    artifacts: Option<Value>,
 }
 
 impl JobHandle {
@@ -108,12 +112,27 @@ impl JobHandle {
     /// Says what is done from now on, for people; it is a line of the log, too.
     pub fn step(&self, step: impl Into<String>) {
         let step = step.into();
+        self.log(step.clone());
+        self.note(|notes| notes.step = step);
+    }
+
+    /// Adds a line to the log.
+    pub fn log(&self, line: impl Into<String>) {
         self.note(|notes| {
-            notes.log.push(step.clone());
+            notes.log.push(line.into());
             let more = notes.log.len().saturating_sub(MAX_LOG_LINES);
             notes.log.drain(..more);
-            notes.step = step;
         });
+    }
+
+    /// Says what the job made. It is stored if the job ends well.
+    pub fn made(&self, artifacts: Value) {
+        self.note(|notes| notes.artifacts = Some(artifacts));
+    }
+
+    /// Returns the id of the job.
+    pub fn id(&self) -> JobId {
+        self.0.job.id
     }
 
     /// Waits until the job is to end. Work that leaves things behind ends by itself then; other work is dropped.
@@ -136,6 +155,7 @@ impl JobHandle {
                 total_bytes: notes.total_bytes,
             },
             log: notes.log.clone(),
+            artifacts: notes.artifacts.clone(),
             ..self.0.job.clone()
         }
     }
@@ -236,7 +256,7 @@ impl Jobs {
                 // Nobody may be listening.
                 let _ = self.updates.send(job.clone());
             }
-            if n % 2 == 1 && moved {
+            if n % 2 == 1 && (moved || n % ALIVE_EVERY == 1) {
                 note(in_time(self.store_progress(&job)).await, "the progress of a job could not be stored");
             }
             n = n.wrapping_add(1);
@@ -245,7 +265,7 @@ impl Jobs {
 
     async fn store_progress(&self, job: &Job) -> StoreResult<()> {
         let mut tx = self.store.write().await?;
-        tx.update_job(job.id, &job.progress, &job.log).await?;
+        tx.update_job(job.id, &job.progress, &job.log, self.clock.now()).await?;
         tx.commit().await
     }
 
@@ -258,11 +278,15 @@ impl Jobs {
             Some(error) => (JobState::Failed, Some(error.message.clone())),
         };
         let now = self.clock.now();
-        let job = Job { state, error, finished_at: Some(now), ..handle.snapshot() };
+        let mut job = Job { state, error, finished_at: Some(now), updated_at: now, ..handle.snapshot() };
+        if state != JobState::Completed {
+            job.artifacts = None;
+        }
         let store = async {
             let mut tx = self.store.write().await?;
-            tx.update_job(job.id, &job.progress, &job.log).await?;
-            tx.end_job(job.id, state, job.error.as_deref(), now).await?;
+            tx.update_job(job.id, &job.progress, &job.log, now).await?;
+            let end = JobEnd { state, error: job.error.as_deref(), artifacts: job.artifacts.as_ref() };
+            tx.end_job(job.id, &end, now).await?;
             tx.commit().await
         };
         note(in_time(store).await, "the end of a job could not be stored");
@@ -275,7 +299,8 @@ impl Jobs {
         let mut tx = self.store.write().await?;
         for job in tx.running_jobs(&self.gateway).await? {
             if !self.running.lock().contains_key(&job.id) {
-                tx.end_job(job.id, JobState::Failed, Some(INTERRUPTED), self.clock.now()).await?;
+                let end = JobEnd { state: JobState::Failed, error: Some(INTERRUPTED), artifacts: None };
+                tx.end_job(job.id, &end, self.clock.now()).await?;
             }
         }
         tx.commit().await

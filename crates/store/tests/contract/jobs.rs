@@ -4,7 +4,8 @@ use gantry_domain::{
     JobId,
     job::{JobKind, JobProgress, JobState},
 };
-use gantry_store::{NewJob, Tx};
+use gantry_store::{Constraint, JobEnd, NewJob, StoreError, Tx};
+use serde_json::json;
 
 use crate::harness::{Database, NOW, at, on_both};
 
@@ -13,7 +14,28 @@ async fn begin(tx: &mut Tx, gateway: &str) -> JobId {
     tx.insert_job(&new, NOW).await.unwrap().id
 }
 
+const COMPLETED: JobEnd<'_> = JobEnd { state: JobState::Completed, error: None, artifacts: None };
+
 on_both! {
+    async fn one_deployment_job_runs_at_a_time(db: &Database) {
+        let mut tx = db.store.write().await.unwrap();
+        let new = |kind, gateway: &str| NewJob { kind, object: "p".to_owned(), gateway: gateway.to_owned() };
+        let image = begin(&mut tx, "one").await;
+        let export = tx.insert_job(&new(JobKind::Export, "one"), NOW).await.unwrap();
+        tx.commit().await.unwrap();
+        let mut tx = db.store.write().await.unwrap();
+        let second = tx.insert_job(&new(JobKind::DbRestore, "two"), NOW).await.unwrap_err();
+        assert!(matches!(second, StoreError::Conflict(Constraint::DeploymentJob)), "{second}");
+        drop(tx);
+        let mut tx = db.store.write().await.unwrap();
+        let (made, list) = (json!({ "path": "p\0" }), tx.deployment_jobs(10).await.unwrap());
+        assert_eq!(list.iter().map(|it| it.id).collect::<Vec<_>>(), [export.id]);
+        tx.end_job(export.id, &JobEnd { artifacts: Some(&made), ..COMPLETED }, at(1)).await.unwrap();
+        assert_eq!(tx.job(export.id).await.unwrap().unwrap().artifacts, Some(made));
+        let next = tx.insert_job(&new(JobKind::DbRestore, "two"), NOW).await.unwrap();
+        assert!(next.id > export.id && export.id > image);
+    }
+
     async fn a_job_is_kept_from_its_beginning_to_its_end(db: &Database) {
         let mut tx = db.store.write().await.unwrap();
         let id = begin(&mut tx, "one").await;
@@ -22,10 +44,12 @@ on_both! {
         assert_eq!((begun.object.as_str(), begun.started_at), ("a\u{fffd}b.tar", NOW));
         assert_eq!((begun.progress, begun.finished_at, begun.error), (JobProgress::default(), None, None));
         let progress = JobProgress { step: "reads".to_owned(), done_bytes: 7, total_bytes: Some(9) };
-        tx.update_job(id, &progress, &["one".to_owned(), "two\0".to_owned()]).await.unwrap();
-        assert!(tx.end_job(id, JobState::Failed, Some("no space\0"), at(5)).await.unwrap());
-        assert!(!tx.end_job(id, JobState::Completed, None, at(6)).await.unwrap(), "only the first end counts");
-        tx.update_job(id, &JobProgress::default(), &[]).await.unwrap();
+        tx.update_job(id, &progress, &["one".to_owned(), "two\0".to_owned()], at(4)).await.unwrap();
+        assert_eq!(tx.job(id).await.unwrap().unwrap().updated_at, at(4));
+        let failed = JobEnd { state: JobState::Failed, error: Some("no space\0"), artifacts: None };
+        assert!(tx.end_job(id, &failed, at(5)).await.unwrap());
+        assert!(!tx.end_job(id, &COMPLETED, at(6)).await.unwrap(), "only the first end counts");
+        tx.update_job(id, &JobProgress::default(), &[], at(7)).await.unwrap();
         let ended = tx.jobs(10).await.unwrap().remove(0);
         assert_eq!((ended.state, ended.finished_at), (JobState::Failed, Some(at(5))));
         assert_eq!(ended.error.as_deref(), Some("no space\u{fffd}"));
@@ -39,7 +63,8 @@ on_both! {
         let mut last = runs;
         for _ in 0..103 {
             last = begin(&mut tx, "two").await;
-            tx.end_job(last, JobState::Cancelled, None, at(1)).await.unwrap();
+            let cancelled = JobEnd { state: JobState::Cancelled, ..COMPLETED };
+            tx.end_job(last, &cancelled, at(1)).await.unwrap();
         }
         let all = tx.jobs(1000).await.unwrap();
         assert_eq!(all.len(), 102, "what ended after the last one began is deleted by the next one");
