@@ -60,7 +60,7 @@ fn conflict(constraint: Constraint) -> ApiError {
         }
         Constraint::Username => (ErrorCode::NameConflict, "username", "this user name is taken"),
         Constraint::OrgName => (ErrorCode::NameConflict, "name", "another organisation has this name"),
-        Constraint::KeyHash => return ApiError::internal(),
+        Constraint::KeyHash | Constraint::DeploymentJob => return ApiError::internal(),
     };
     ApiError::new(code, message).with_param(param)
 }

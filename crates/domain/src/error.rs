@@ -113,6 +113,9 @@ error_codes! {
     /// The client was too slow in sending its request.
     RequestTimeout = "request_timeout", 408, "invalid_request_error", retry,
         "Send again; if that does not help, check the network between client and gateway.";
+    /// Another deployment job runs: there is one at a time.
+    JobRunning = "job_running", 409, "conflict_error", final,
+        "Wait for its end, or cancel it; `GET /admin/deployment/status` shows it.";
     /// An owner exists already.
     AlreadyBootstrapped = "already_bootstrapped", 409, "conflict_error", final,
         "Sign in; the owner makes further users.";

@@ -7,6 +7,7 @@ pub mod account_token;
 pub mod audit;
 pub mod chat;
 mod clock;
+pub mod deployment;
 pub mod diagnosis;
 pub mod endpoint;
 pub mod engine;

@@ -287,7 +287,7 @@ mod tests {
         }
         writer.link(&path("models/a/link"), LinkTarget::new("one")).unwrap();
         let origin = Origin { id: "1".to_owned(), created_at: String::new(), gateway_version: String::new() };
-        writer.finish(origin, Contents::default(), None).unwrap()
+        writer.finish(&origin, &Contents::default(), None).unwrap()
     }
 
     fn run(package: &Package, to: &TempDir, places: &[&str]) -> Result<UnpackPlan, UnpackError> {

@@ -5,7 +5,10 @@ use std::{
     fs,
     io::{self, Read},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 use parking_lot::Mutex;
@@ -48,7 +51,7 @@ pub enum Problem {
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Bytes that are done.
-    pub bytes: AtomicU64,
+    pub bytes: Arc<AtomicU64>,
     /// Set to end the work soon.
     pub stop: AtomicBool,
 }

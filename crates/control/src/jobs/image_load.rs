@@ -4,9 +4,9 @@ use std::{path::PathBuf, sync::Arc};
 
 use gantry_domain::{ApiError, ErrorCode, audit::AuditEntry, job::JobKind};
 use gantry_runtime::{Runtime, RuntimeError};
-use gantry_store::{StoreError, StoreResult};
+use gantry_store::StoreResult;
 
-use super::JobHandle;
+use super::{JobHandle, unstored};
 use crate::Control;
 
 /// Loads the images of `archive`, which the job's record calls `path`, and returns their references. `did` makes the row
@@ -34,7 +34,7 @@ pub async fn load_images(
         Ok(loaded)
     };
     let started = control.jobs.start(JobKind::ImageLoad, path, work).await;
-    let result = started.map_err(|error| unstored(&error))?;
+    let (_, result) = started.map_err(|error| unstored(&error))?;
     // The sender is dropped without a result only when the gateway ends.
     result.await.unwrap_or_else(|_| Err(ApiError::new(ErrorCode::ShuttingDown, "the gateway is stopping")))
 }
@@ -54,12 +54,4 @@ async fn load(
         }
         error => ApiError::new(ErrorCode::RuntimeUnavailable, error.to_string()),
     })
-}
-
-fn unstored(error: &StoreError) -> ApiError {
-    if error.is_unavailable() {
-        return ApiError::new(ErrorCode::DatabaseUnavailable, "the database can't be reached");
-    }
-    tracing::error!(error = error as &dyn std::error::Error, "a database operation failed");
-    ApiError::internal()
 }

@@ -22,10 +22,10 @@ use std::{
 
 use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use gantry_domain::{
-    ApiError, Clock, JobId,
+    ApiError, Clock, ErrorCode, JobId,
     job::{Job, JobKind, JobProgress, JobState, MAX_LOG_LINES},
 };
-use gantry_store::{JobEnd, NewJob, Store, StoreResult, in_time};
+use gantry_store::{JobEnd, NewJob, Store, StoreError, StoreResult, in_time};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{
@@ -191,7 +191,7 @@ impl Jobs {
         kind: JobKind,
         object: &str,
         work: impl FnOnce(JobHandle) -> F,
-    ) -> StoreResult<oneshot::Receiver<Result<T, ApiError>>>
+    ) -> StoreResult<(Job, oneshot::Receiver<Result<T, ApiError>>)>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, ApiError>> + Send + 'static,
@@ -199,7 +199,7 @@ impl Jobs {
         let new = NewJob { kind, object: object.to_owned(), gateway: self.gateway.clone() };
         let mut tx = self.store.write().await?;
         let job = tx.insert_job(&new, self.clock.now()).await?;
-        let (id, handle) = (job.id, JobHandle::new(job));
+        let (id, handle) = (job.id, JobHandle::new(job.clone()));
         // Before others can see the record: one that runs and that nobody works on counts as interrupted.
         self.running.lock().insert(id, handle.clone());
         if let Err(error) = tx.commit().await {
@@ -216,7 +216,7 @@ impl Jobs {
         };
         // The other end is gone only when the gateway ends; then the record is ended at the next start.
         let _ = self.work.send(Box::pin(whole));
-        Ok(result)
+        Ok((job, result))
     }
 
     /// Cancels a job of this gateway; it ends within two seconds. Returns `false` if it does not run here.
@@ -305,6 +305,15 @@ impl Jobs {
         }
         tx.commit().await
     }
+}
+
+/// Says to a caller that the database did not do what it was asked.
+pub(crate) fn unstored(error: &StoreError) -> ApiError {
+    if error.is_unavailable() {
+        return ApiError::new(ErrorCode::DatabaseUnavailable, "the database can't be reached");
+    }
+    tracing::error!(error = error as &dyn std::error::Error, "a database operation failed");
+    ApiError::internal()
 }
 
 fn note(result: StoreResult<()>, what: &str) {

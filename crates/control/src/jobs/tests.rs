@@ -1,6 +1,5 @@
 //! Jobs on a real database.
 
-use gantry_domain::ErrorCode;
 use tempfile::TempDir;
 
 use super::*;
@@ -50,7 +49,7 @@ async fn a_job_reports_and_ends_with_its_work() {
         handle.done_bytes().store(10, Relaxed);
         Ok(7)
     };
-    let result = gateway.jobs.start(JobKind::ImageLoad, "a.tar", work).await.unwrap();
+    let (_, result) = gateway.jobs.start(JobKind::ImageLoad, "a.tar", work).await.unwrap();
     let first = updates.recv().await.unwrap();
     assert_eq!((first.state, first.progress.total_bytes), (JobState::Running, Some(10)));
     assert_eq!((first.progress.step.as_str(), first.progress.done_bytes), ("reads", 4));
@@ -73,7 +72,7 @@ async fn a_job_reports_and_ends_with_its_work() {
     let failed = gateway.jobs.start(JobKind::ImageLoad, "b.tar", |_| async {
         Err::<(), _>(ApiError::new(ErrorCode::InvalidState, "no space left"))
     });
-    assert!(failed.await.unwrap().await.unwrap().is_err());
+    assert!(failed.await.unwrap().1.await.unwrap().is_err());
     let record = records(&store).await.remove(0);
     assert_eq!((record.state, record.error.as_deref()), (JobState::Failed, Some("no space left")));
     gateway.end().await;
@@ -101,7 +100,7 @@ async fn a_job_goes_on_when_nobody_waits_and_ends_soon_when_it_is_cancelled() {
         handle.cancelled().await;
         Err::<(), _>(ApiError::internal())
     };
-    let result = gateway.jobs.start(JobKind::ImageLoad, "b.tar", listens).await.unwrap();
+    let (_, result) = gateway.jobs.start(JobKind::ImageLoad, "b.tar", listens).await.unwrap();
     let id = records(&store).await[0].id;
     assert!(gateway.jobs.cancel(id));
     assert!(result.await.unwrap().is_err());
@@ -115,7 +114,7 @@ async fn a_job_whose_gateway_ends_or_dies_has_failed() {
     let store = store(&dir).await;
     let gateway = start(&store);
     let hangs = |_| std::future::pending::<Result<(), ApiError>>();
-    let result = gateway.jobs.start(JobKind::ImageLoad, "a.tar", hangs).await.unwrap();
+    let (_, result) = gateway.jobs.start(JobKind::ImageLoad, "a.tar", hangs).await.unwrap();
     gateway.end().await;
     assert!(result.await.unwrap().is_err());
     let record = records(&store).await.remove(0);
@@ -149,7 +148,7 @@ async fn jobs_that_have_not_begun_when_the_gateway_ends_have_failed() {
     let mut results = Vec::new();
     for _ in 0..8 {
         let hangs = |_| std::future::pending::<Result<(), ApiError>>();
-        results.push(jobs.start(JobKind::ImageLoad, "a.tar", hangs).await.unwrap());
+        results.push(jobs.start(JobKind::ImageLoad, "a.tar", hangs).await.unwrap().1);
     }
     let stop = CancellationToken::new();
     stop.cancel();

@@ -9,6 +9,7 @@ pub mod fields;
 pub mod identity;
 pub mod lifecycle;
 mod per_engine;
+mod portable;
 pub mod tuned;
 
 use secrecy::SecretString;
@@ -19,6 +20,7 @@ pub use diagnosis::Diagnosis;
 pub use draft::{ModelDraft, RESERVED, is_reserved};
 pub use lifecycle::{InstanceNumber, Phase, Starts, State, Wanted};
 pub use per_engine::PerEngine;
+pub use portable::{PortableModel, redact_env};
 
 use crate::{ModelId, Timestamp, words};
 

@@ -18,7 +18,7 @@ use std::{
     collections::{BTreeMap, HashSet},
     fmt,
     fs::{self, File},
-    io::{self, Read},
+    io::{self, Read, Write},
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering::Relaxed},
 };
@@ -262,11 +262,41 @@ impl PackageWriter {
         Ok((sum, size))
     }
 
+    /// Writes a file whose content `fill` writes. Returns its result, too.
+    ///
+    /// # Errors
+    /// Those of `fill`, and those of writing; `failed` turns the latter into the former's kind.
+    pub fn put_with<T, E>(
+        &mut self,
+        path: &PackagePath,
+        fill: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, E>,
+        failed: impl Fn(WriteError) -> E,
+    ) -> Result<(FileEntry, T), E> {
+        let start = self.offset();
+        self.begin(path.as_str(), 0).map_err(&failed)?;
+        let mut stream = Stream { writer: self, hasher: Hasher::default(), size: 0 };
+        let filled = fill(&mut stream)?;
+        let (sum, size) = (std::mem::take(&mut stream.hasher).finish(), stream.size);
+        let entry = self.end_put(path, sum, size, start).map_err(&failed)?;
+        Ok((entry, filled))
+    }
+
     /// Writes a file from a stream.
     pub fn put(&mut self, path: &PackagePath, content: &mut dyn Read) -> Result<FileEntry, WriteError> {
         let start = self.offset();
         self.begin(path.as_str(), 0)?;
         let (sum, size) = self.pour(content, path)?;
+        self.end_put(path, sum, size, start)
+    }
+
+    /// Completes a file that was made for this package, unless the base has the same content.
+    fn end_put(
+        &mut self,
+        path: &PackagePath,
+        sum: Sha256Sum,
+        size: u64,
+        start: Option<u64>,
+    ) -> Result<FileEntry, WriteError> {
         if self.base.as_ref().is_some_and(|it| it.contents.contains(&(sum, size))) {
             self.drop_written(start)?;
             return self.add_from_base(path, sum, size, self.now_ms);
@@ -286,16 +316,26 @@ impl PackageWriter {
         }
     }
 
-    /// Returns the files so far.
-    pub fn files(&self) -> &BTreeMap<PackagePath, FileEntry> {
-        &self.files
+    /// Returns the manifest as it would be if the package ended here, without the checksums of parts.
+    pub fn manifest_so_far(&self, origin: &Origin, contents: &Contents) -> Manifest {
+        Manifest {
+            format_version: FORMAT_VERSION,
+            id: origin.id.clone(),
+            created_at: origin.created_at.clone(),
+            gateway_version: origin.gateway_version.clone(),
+            base: self.base.as_ref().map(|it| it.base.clone()),
+            parts: None,
+            contents: contents.clone(),
+            files: self.files.clone(),
+            links: self.links.clone(),
+        }
     }
 
     /// Completes the package. `sign` makes the text of the signature from that of the manifest, if there is to be one.
     pub fn finish(
         mut self,
-        origin: Origin,
-        contents: Contents,
+        origin: &Origin,
+        contents: &Contents,
         sign: Option<&Signer<'_>>,
     ) -> Result<Package, WriteError> {
         let mut parts = None;
@@ -304,17 +344,7 @@ impl PackageWriter {
             let (size, sha256) = (output.size(), output.sums.clone());
             parts = Some(Parts { size, sha256, modified_at: self.now_ms });
         }
-        let manifest = Manifest {
-            format_version: FORMAT_VERSION,
-            id: origin.id,
-            created_at: origin.created_at,
-            gateway_version: origin.gateway_version,
-            base: self.base.take().map(|it| it.base),
-            parts,
-            contents,
-            files: std::mem::take(&mut self.files),
-            links: std::mem::take(&mut self.links),
-        };
+        let manifest = Manifest { parts, ..self.manifest_so_far(origin, contents) };
         let text = manifest.to_json()?;
         let signature = sign.map(|sign| sign(&text)).transpose().map_err(at("the signature"))?;
         self.journal.flush().map_err(at("the disk"))?;
@@ -442,6 +472,29 @@ impl PackageWriter {
             self.journal.checkpoint().map_err(at("the disk"))?;
         }
         Ok(entry)
+    }
+}
+
+/// A file that is being written.
+struct Stream<'a> {
+    writer: &'a mut PackageWriter,
+    hasher: Hasher,
+    size: u64,
+}
+
+impl Write for Stream<'_> {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        if self.writer.progress.stop.load(Relaxed) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        self.hasher.update(piece);
+        self.writer.write(piece)?;
+        self.size += piece.len() as u64;
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -110,7 +110,7 @@ impl Export<'_> {
             created_at: "2026-01-02T03:04:05Z".to_owned(),
             gateway_version: "0.1.0".to_owned(),
         };
-        writer.finish(origin, Contents { images: vec![image()], ..Contents::default() }, None).unwrap()
+        writer.finish(&origin, &Contents { images: vec![image()], ..Contents::default() }, None).unwrap()
     }
 }
 
@@ -346,7 +346,7 @@ fn putting_in_place_is_completed_by_the_next_run() {
     fs::remove_file(&obstacle).unwrap();
     fs::create_dir_all(obstacle.join("x")).unwrap();
     let origin = Origin { id: "2".to_owned(), created_at: String::new(), gateway_version: String::new() };
-    writer.finish(origin, Contents::default(), None).unwrap_err();
+    writer.finish(&origin, &Contents::default(), None).unwrap_err();
     assert!(matches!(Package::open(to.path()), Err(crate::package::OpenError::Incomplete(_))));
     fs::remove_dir_all(&obstacle).unwrap();
 

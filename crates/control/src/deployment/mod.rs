@@ -1,0 +1,64 @@
+//! Deployment packages: exports, imports, and restores of the database, as jobs.
+//!
+//! The work of such a job is sequential and mostly reads and writes files, so it has an operating system's thread of its own
+//! ([`thread`]), with low priority: requests go first. What is asynchronous (the database, the container runtime) is waited
+//! for on that thread.
+
+mod export;
+mod images;
+mod plan;
+mod thread;
+
+use std::sync::Arc;
+
+use gantry_domain::{
+    ApiError, ErrorCode,
+    deployment::{Estimate, ExportRequest},
+    job::{Job, JobKind},
+};
+use gantry_store::{Constraint, StoreError};
+use serde_json::Value;
+
+use crate::Control;
+
+/// Begins the export of a package, and returns its job.
+///
+/// # Errors
+/// 409 `job_running` if another deployment job runs, 404 for a model that is not there, 503 without a database.
+pub async fn export(control: &Arc<Control>, request: ExportRequest) -> Result<Job, ApiError> {
+    let kind = if request.model.is_some() { JobKind::ModelExport } else { JobKind::Export };
+    let object = request.dir.display().to_string();
+    let own = Arc::clone(control);
+    let work = |job| thread::run(own, job, move |work| export::run(work, &request));
+    let (job, _) = control.jobs.start(kind, &object, work).await.map_err(|error| not_begun(&error))?;
+    Ok(job)
+}
+
+/// Returns how much an export would write. Nothing is written.
+///
+/// # Errors
+/// 503 if the container runtime or the database does not answer; 422 for files that can't be carried.
+pub async fn estimate(control: &Arc<Control>, request: ExportRequest) -> Result<Estimate, ApiError> {
+    plan::estimate(control, request).await
+}
+
+/// Says why a deployment job did not begin.
+fn not_begun(error: &StoreError) -> ApiError {
+    match error {
+        StoreError::Conflict(Constraint::DeploymentJob) => ApiError::new(
+            ErrorCode::JobRunning,
+            "another deployment job runs: wait for its end, or cancel it (GET /admin/deployment/status)",
+        ),
+        error => crate::jobs::unstored(error),
+    }
+}
+
+/// An error with which a job fails.
+fn failed(message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorCode::InvalidState, message)
+}
+
+/// What a job made, as JSON.
+fn artifacts(value: &impl serde::Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}

@@ -1,0 +1,75 @@
+//! The thread of a deployment job.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
+
+use gantry_domain::ApiError;
+use gantry_package::verify::Progress;
+use tokio::{runtime::Handle, sync::oneshot};
+
+use super::failed;
+use crate::{Control, jobs::JobHandle};
+
+/// Priority of the thread, as `nice` counts: the lowest.
+const NICE: i32 = 19;
+
+/// What the work of a job has at hand.
+pub(super) struct Work {
+    pub(super) control: Arc<Control>,
+    pub(super) job: JobHandle,
+    /// Counts the bytes of the job's record; its `stop` is set when the job is cancelled.
+    pub(super) progress: Arc<Progress>,
+    runtime: Handle,
+}
+
+impl Work {
+    /// Waits for something asynchronous, until the job is cancelled.
+    ///
+    /// # Errors
+    /// The job is cancelled.
+    pub(super) fn wait<T>(&self, future: impl Future<Output = T>) -> Result<T, ApiError> {
+        let until_cancelled = async {
+            tokio::select! {
+                biased;
+                () = self.job.cancelled() => Err(cancelled()),
+                done = future => Ok(done),
+            }
+        };
+        self.runtime.block_on(until_cancelled)
+    }
+
+    /// Whether the job is cancelled.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.progress.stop.load(Relaxed)
+    }
+}
+
+/// The result of work that was cancelled. Nobody sees it: the job's record says `cancelled`.
+pub(super) fn cancelled() -> ApiError {
+    failed("the job was cancelled")
+}
+
+/// Does blocking work on a thread of its own, and returns its result.
+pub(super) async fn run<T: Send + 'static>(
+    control: Arc<Control>,
+    job: JobHandle,
+    work: impl FnOnce(&Work) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let progress = Arc::new(Progress { bytes: job.done_bytes(), stop: AtomicBool::new(false) });
+    let own = Work { control, job: job.clone(), progress: Arc::clone(&progress), runtime: Handle::current() };
+    let (done, mut result) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("deployment".to_owned()).spawn(move || {
+        // Without it the job only takes its share of the CPUs.
+        let _ = rustix::process::setpriority_process(None, NICE);
+        // Nobody waits any more if it took too long to end after a cancel.
+        let _ = done.send(work(&own));
+    });
+    thread.map_err(|error| failed(format!("a thread could not be started: {error}")))?;
+    tokio::select! {
+        ended = &mut result => return ended.unwrap_or_else(|_| Err(ApiError::internal())),
+        () = job.cancelled() => progress.stop.store(true, Relaxed),
+    }
+    result.await.unwrap_or_else(|_| Err(ApiError::internal()))
+}
