@@ -6,6 +6,7 @@
 
 pub mod checksums;
 pub mod contents;
+pub mod images;
 pub mod manifest;
 pub mod path;
 pub mod verify;
