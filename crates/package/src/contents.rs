@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::path::PackagePath;
+use crate::{checksums::Sha256Sum, path::PackagePath};
 
 /// Name of the database dump in the package.
 pub const DUMP: &str = "db/dump.sql";
@@ -74,6 +74,9 @@ pub struct Image {
     pub config: String,
     /// Digests of its layers, lowest first, `sha256:…`.
     pub layers: Vec<String>,
+    /// Digest of its OCI manifest, which is a blob too, and the bytes of that.
+    pub manifest: Sha256Sum,
+    pub manifest_size: u64,
     /// Bytes of the configuration and all layers.
     pub size: u64,
     /// Label `org.opencontainers.image.version`.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, os::unix::fs::MetadataExt, process::Command};
 use tempfile::TempDir;
 
 use super::*;
-use crate::{manifest::CHECKSUMS, verify::verify};
+use crate::{contents::Image, hashing::Hasher, images::ImageSink, manifest::CHECKSUMS, verify::verify};
 
 /// A tree of weights: name and content.
 type Tree = BTreeMap<String, Vec<u8>>;
@@ -54,13 +54,16 @@ fn tree(dir: &Path) -> Tree {
 fn image() -> Image {
     let mut hasher = Hasher::default();
     hasher.update(&noise(700_000, 77));
+    let image_digest = hasher.finish();
     Image {
         reference: "engine:1".to_owned(),
-        config: format!("sha256:{}", hasher.finish()),
+        config: format!("sha256:{image_digest}"),
         layers: Vec::new(),
         size: 700_000,
         version: None,
         architecture: "amd64".to_owned(),
+        manifest: image_digest,
+        manifest_size: 700_000,
     }
 }
 
@@ -83,7 +86,7 @@ impl Export<'_> {
     fn fill(&self, writer: &mut PackageWriter, sums: &mut Sums) -> Result<(), WriteError> {
         if writer.take_image(&image().config)?.is_none() {
             for _ in 0..2 {
-                let (sum, size) = writer.blob(&mut &noise(700_000, 77)[..])?;
+                let (sum, size) = writer.blob(&mut &noise(700_000, 77)[..]).unwrap();
                 assert_eq!((format!("sha256:{sum}"), size), (image().config, 700_000));
             }
             writer.image_done(&image());
