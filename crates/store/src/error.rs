@@ -1,8 +1,10 @@
 //! What can go wrong below the API, in the terms that callers branch on.
 
-use std::fmt;
+use std::{fmt, io};
 
 use sqlx::error::ErrorKind;
+
+use crate::dump::lexer::DumpError;
 
 /// What the methods of this crate return.
 pub type StoreResult<T> = Result<T, StoreError>;
@@ -37,6 +39,12 @@ pub enum StoreError {
     /// The transaction's gateway no longer supervises the models. Nothing was changed.
     #[error("another gateway supervises the models by now")]
     Overtaken,
+    /// A dump could not be written to where it goes.
+    #[error("the dump can't be written: {0}")]
+    Sink(#[source] io::Error),
+    /// A dump can't be read, or is not accepted. Nothing was changed.
+    #[error("the dump is not accepted: {0}")]
+    Dump(#[from] DumpError),
     /// Everything else: the database can't be reached, is damaged or full, or the statement failed.
     #[error("the database did not answer as expected")]
     Database(#[source] sqlx::Error),

@@ -8,6 +8,7 @@ mod backup;
 mod change_counter;
 mod chat;
 mod decoded;
+mod dump;
 mod error;
 mod events;
 mod inspect;
@@ -37,6 +38,13 @@ pub use audit::AuditFilter;
 pub use backup::back_up;
 pub use chat::ChatSize;
 pub use decoded::{Decoded, left_out};
+pub use dump::{
+    check::{DumpReport, check_dump},
+    header::{DumpHeader, DumpKind, DumpSecrets},
+    lexer::DumpError,
+    proof::{AuditProof, Proof, UsageProof},
+    write::dump_file,
+};
 pub use error::{Constraint, StoreError, StoreResult};
 pub use inspect::{Inspection, inspect};
 pub use jobs::{JobEnd, NewJob};

@@ -49,12 +49,33 @@ pub fn versions() -> impl Iterator<Item = (i64, &'static str)> {
     VERSIONS.iter().map(|it| (it.number, it.name))
 }
 
+/// Returns number and text of every schema version in Postgres, oldest first.
+pub(crate) fn postgres_texts() -> impl Iterator<Item = (i64, &'static str)> {
+    VERSIONS.iter().map(|it| (it.number, it.postgres))
+}
+
+/// Returns number and checksum of every schema version, oldest first, as `_sqlx_migrations` has them.
+pub(crate) fn checksums(kind: DatabaseKind) -> Vec<(i64, Vec<u8>)> {
+    migrator(kind).iter().map(|it| (it.version, it.checksum.to_vec())).collect()
+}
+
 /// Brings the schema up to date. On Postgres it takes an advisory lock, which belongs to the connection and stays held
 /// if this fails; on SQLite the caller holds the write lock.
 pub(crate) async fn apply<C: Migrate>(kind: DatabaseKind, conn: &mut C) -> StoreResult<()> {
     // `run` can't be used: its future can't move between threads ("implementation of `Acquire` is not general enough").
     // For that, sqlx has this undocumented workaround (sqlx-core/src/migrate/migrator.rs @ 0.9.0).
     Ok(migrator(kind).run_direct(None, conn, false).await?)
+}
+
+/// Brings the schema to `version`, in a database that nothing else uses: no lock is taken.
+pub(crate) async fn apply_until<C: Migrate>(
+    kind: DatabaseKind,
+    conn: &mut C,
+    version: i64,
+) -> StoreResult<()> {
+    let mut migrator = migrator(kind);
+    migrator.set_locking(false);
+    Ok(migrator.run_direct(Some(version), conn, false).await?)
 }
 
 fn migrator(kind: DatabaseKind) -> Migrator {

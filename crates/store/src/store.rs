@@ -115,6 +115,10 @@ impl Store {
         &self.pools
     }
 
+    pub(crate) fn seal(&self) -> Arc<Seal> {
+        Arc::clone(&self.seal)
+    }
+
     /// Opens an existing database that has the schema of this program, for reading. Refuses any other one, and makes
     /// and changes nothing. A writing transaction fails.
     ///

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::harness::{Database, NOW, at, new_key, on_both};
 
-fn entry(action: Action, object: &str) -> AuditEntry {
+pub(crate) fn entry(action: Action, object: &str) -> AuditEntry {
     AuditEntry {
         actor: Actor::User { id: UserId(7), username: "ann\0".to_owned() },
         action,
@@ -27,7 +27,7 @@ fn entry(action: Action, object: &str) -> AuditEntry {
     }
 }
 
-async fn write(store: &Store, action: Action, object: &str, now: Timestamp) -> i64 {
+pub(crate) async fn write(store: &Store, action: Action, object: &str, now: Timestamp) -> i64 {
     let mut tx = store.write().await.unwrap();
     let seq = tx.audit(&entry(action, object), now).await.unwrap();
     tx.commit().await.unwrap();

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::harness::{Database, NOW, at, new_user, on_both};
 
-fn chat(n: i64, user: UserId) -> ChatSession {
+pub(crate) fn chat(n: i64, user: UserId) -> ChatSession {
     ChatSession {
         id: Uuid::now_v7(),
         user_id: user,

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::harness::{Database, NOW, at, on_both};
 
-async fn begin(tx: &mut Tx, gateway: &str) -> JobId {
+pub(crate) async fn begin(tx: &mut Tx, gateway: &str) -> JobId {
     let new = NewJob { kind: JobKind::ImageLoad, object: "a\0b.tar".to_owned(), gateway: gateway.to_owned() };
     tx.insert_job(&new, NOW).await.unwrap().id
 }

@@ -12,6 +12,12 @@ mod chats;
 #[cfg(test)]
 mod concurrency;
 #[cfg(test)]
+mod dump_hostile;
+#[cfg(test)]
+mod dumps;
+#[cfg(test)]
+mod filled;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod jobs;

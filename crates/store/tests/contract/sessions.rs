@@ -5,7 +5,7 @@ use gantry_store::{OrgChange, StoreError, UserChange};
 
 use crate::harness::{Database, NOW, at, on_both};
 
-fn session(number: u8, user_id: UserId, expires_at: Timestamp) -> Session {
+pub(crate) fn session(number: u8, user_id: UserId, expires_at: Timestamp) -> Session {
     Session { id_hash: [number; 32], user_id, created_at: NOW, expires_at }
 }
 

@@ -5,7 +5,7 @@ use gantry_store::{NewToken, OrgChange, StoreError, TokenFilter};
 
 use crate::harness::{Database, NOW, at, on_both};
 
-fn token(number: u8, user_id: UserId, ends: i64) -> NewToken {
+pub(crate) fn token(number: u8, user_id: UserId, ends: i64) -> NewToken {
     NewToken {
         user_id,
         name: format!("script {number}"),

@@ -1,0 +1,173 @@
+//! Takes secrets out of the rows of a dump.
+
+use std::sync::Arc;
+
+use secrecy::SecretString;
+use serde_json::Value as Json;
+
+use crate::{
+    Seal, StoreResult,
+    dump::{
+        header::DumpSecrets,
+        row::{Row, Value},
+        schema::{Schema, Table},
+    },
+    seal::{self, SecretPlace},
+};
+
+/// Stands for the value of an environment variable, as in answers of the admin API.
+const HIDDEN: &str = "***";
+/// The field of a model's settings with environment variables: operators put tokens there.
+const ENV: &str = "extra_env";
+/// Begins the key of a secret in `meta`.
+const SHARED: &str = "secret/";
+
+/// What was done to a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Done {
+    /// Nothing, or its secret was encrypted.
+    Kept,
+    /// A secret was taken out of it.
+    Redacted,
+    /// The row is a secret as a whole, and must be left out.
+    LeftOut,
+}
+
+/// The columns of one table that may hold secrets.
+#[derive(Debug, Default)]
+struct Columns {
+    secret: Option<(usize, SecretPlace)>,
+    /// Settings of a model, in JSON.
+    settings: Vec<usize>,
+    /// The key of `meta`.
+    key: Option<usize>,
+}
+
+/// Redacts the rows of a schema.
+#[derive(Debug)]
+pub(crate) struct Redactor {
+    secrets: DumpSecrets,
+    seal: Arc<Seal>,
+    tables: Vec<Columns>,
+}
+
+impl Redactor {
+    pub(crate) fn new(schema: &Schema, secrets: DumpSecrets, seal: Arc<Seal>) -> Self {
+        let columns = |table: &Table| {
+            let secret = |name, place| table.column(name).map(|at| (at, place));
+            match table.name.as_str() {
+                "models" => Columns {
+                    secret: secret("hub_token", SecretPlace::HubToken),
+                    settings: ["config", "launched", "last_good", "apply"]
+                        .iter()
+                        .filter_map(|it| table.column(it))
+                        .collect(),
+                    key: None,
+                },
+                "registry" => {
+                    Columns { secret: secret("api_key", SecretPlace::ApiKey), ..Columns::default() }
+                }
+                "meta" => Columns {
+                    secret: secret("value", SecretPlace::Shared),
+                    key: table.column("key"),
+                    ..Columns::default()
+                },
+                _ => Columns::default(),
+            }
+        };
+        Self { secrets, seal, tables: schema.tables.iter().map(columns).collect() }
+    }
+
+    /// Takes the secrets out of a row of the table with this index.
+    pub(crate) fn redact(&self, table: usize, row: &mut Row) -> StoreResult<Done> {
+        let Some(Columns { secret, settings, key }) = self.tables.get(table) else { return Ok(Done::Kept) };
+        if self.secrets == DumpSecrets::AsStored || key.is_some_and(|it| !row.text(it).starts_with(SHARED)) {
+            return Ok(Done::Kept);
+        }
+        let mut done = Done::Kept;
+        if let Some((column, place)) = *secret
+            && let Value::Text(stored) = row.get(column)
+        {
+            match self.sealed(place, stored)? {
+                Some(sealed) => row.set_text(column, &sealed),
+                None if key.is_some() => return Ok(Done::LeftOut),
+                None => {
+                    row.set_null(column);
+                    done = Done::Redacted;
+                }
+            }
+        }
+        if self.secrets == DumpSecrets::Redacted {
+            for column in settings.iter().copied() {
+                if let Some(hidden) = without_values(row.text(column)) {
+                    row.set_text(column, &hidden);
+                    done = Done::Redacted;
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    /// Returns a secret as the dump may have it.
+    fn sealed(&self, place: SecretPlace, stored: &str) -> StoreResult<Option<String>> {
+        if self.secrets == DumpSecrets::Redacted {
+            return Ok(None);
+        }
+        if seal::key_of(stored).is_some() {
+            return Ok(Some(stored.to_owned()));
+        }
+        // It was stored before there was encryption.
+        let clear = SecretString::from(stored.to_owned());
+        self.seal.id().map(|_| self.seal.close(place, &clear)).transpose()
+    }
+}
+
+/// Returns the text of a model's settings without values of environment variables; `None` if there are none. A text
+/// that can't be read may hold anything, and none of it is kept.
+fn without_values(text: &str) -> Option<String> {
+    if !text.contains(ENV) {
+        return None;
+    }
+    let Ok(mut json) = serde_json::from_str::<Json>(text) else { return Some(HIDDEN.to_owned()) };
+    hide(&mut json).then(|| json.to_string())
+}
+
+/// Hides the values of each object with the name [`ENV`], wherever it is. Returns whether there were any.
+fn hide(json: &mut Json) -> bool {
+    let mut found = false;
+    match json {
+        Json::Object(map) => {
+            for (name, value) in map {
+                match value {
+                    Json::Object(env) if name == ENV => {
+                        found |= !env.is_empty();
+                        env.values_mut().for_each(|it| *it = HIDDEN.into());
+                    }
+                    other => found |= hide(other),
+                }
+            }
+        }
+        Json::Array(items) => {
+            for item in items {
+                found |= hide(item);
+            }
+        }
+        _ => {}
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_variables_are_hidden_wherever_they_are() {
+        let text = r#"{"rolled_back":{"replaced":{"config":{"a":1.50,"extra_env":{"T":"s","U":"t"}}}}}"#;
+        let hidden = r#"{"rolled_back":{"replaced":{"config":{"a":1.5,"extra_env":{"T":"***","U":"***"}}}}}"#;
+        assert_eq!(without_values(text).as_deref(), Some(hidden));
+        assert_eq!(without_values(r#"{"extra_env":{}}"#), None);
+        assert_eq!(without_values(r#"{"a":1.50}"#), None);
+        assert_eq!(without_values(r#"{"extra_env":{"T":"s""#).as_deref(), Some("***"));
+    }
+}
