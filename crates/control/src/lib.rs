@@ -10,6 +10,7 @@
 //! - [`budgets`]: keeps the data plane's sums of spent budgets in line with the database
 //! - [`upkeep`]: retention, `last_used_at`, ended sessions
 //! - [`supervise`]: which of several gateways on one database reconciles
+//! - [`deployment`]: packages that carry an installation elsewhere, and restores
 //! - [`jobs`]: work that may take minutes, with a record
 //! - [`restarts`]: counts how often models were started again
 //! - [`runtime_status`]: what is known of models right now, and in no table
@@ -19,6 +20,7 @@
 
 pub mod base_dir;
 pub mod budgets;
+pub mod deployment;
 mod diagnose;
 pub mod engine_http;
 pub mod engine_ops;
@@ -58,6 +60,7 @@ use gantry_runtime::{Program, Programs, Runtime};
 use gantry_settings as settings;
 use gantry_store::Store;
 use secrecy::SecretString;
+use serde_json::Value;
 use tokio::sync::{Notify, broadcast};
 
 /// The operator's settings that the control plane needs: sections of them, and what is made from others at start.
@@ -84,6 +87,8 @@ pub struct Config {
     /// Time that requests in flight get when a model is applied.
     pub drain: Duration,
     pub host: Host,
+    /// The settings as people may see them, secrets masked, for packages.
+    pub public_settings: Value,
     /// 0 keeps rows for ever.
     pub usage_retention_days: u32,
     /// 0 keeps rows for ever.

@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 /// A SHA-256, written as 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -14,6 +15,13 @@ pub struct Sha256Sum(pub [u8; 32]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a SHA-256 has 64 hexadecimal digits, small letters")]
 pub struct InvalidSum;
+
+impl Sha256Sum {
+    /// Returns the sum of a text.
+    pub fn of(text: &[u8]) -> Self {
+        Self(Sha256::digest(text).into())
+    }
+}
 
 impl fmt::Display for Sha256Sum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -196,6 +196,7 @@ fn control_config(settings: &Settings, storage: &Storage, engines: &EngineRuntim
         media_hosts: settings.listening.media_url_hosts.0.clone(),
         drain: settings.listening.drain_timeout_sec,
         host: Host { cpus: cpus(), gpus: engines.gpus.clone() },
+        public_settings: storage.public_settings.clone(),
         usage_retention_days: settings.data.usage_retention_days,
         audit_retention_days: settings.data.audit_retention_days,
     }

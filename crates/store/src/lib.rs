@@ -27,6 +27,7 @@ mod registry;
 mod reseal;
 mod seal;
 mod sessions;
+mod size;
 mod store;
 mod supervision;
 mod tokens;
