@@ -35,6 +35,9 @@ pub enum RuntimeError {
     /// GPUs were asked for, and the engine can't hand them to containers.
     #[error("the container engine can't provide GPUs, is nvidia-container-toolkit installed? ({detail})")]
     GpuUnavailable { detail: String },
+    /// The archive to load could not be read to its end; `detail` names no path of the host.
+    #[error("the archive of images could not be read: {detail}")]
+    Archive { detail: String },
     /// Nothing was done: another gateway on the same database is to do it.
     #[error("this gateway does not supervise the models (any more)")]
     NotSupervisor,

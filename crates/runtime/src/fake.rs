@@ -3,16 +3,13 @@
 //! Nothing runs in its containers. A test says how one ends ([`Fake::kill`], [`Script`]) and which call fails
 //! ([`Fake::fail_next`]). Ids, ports and the order of everything are the same in each run.
 
+mod archive;
 mod world;
 
-use std::{
-    collections::BTreeMap,
-    path::Path,
-    sync::{Arc, atomic::AtomicU64},
-    time::Duration,
-};
+use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream, stream::BoxStream};
+use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture, stream, stream::BoxStream};
 use gantry_domain::{
     Clock, LogWindow, ModelId,
     engine::{EngineAddress, Launch},
@@ -29,6 +26,9 @@ use crate::{
     ContainerSpec, Docker, Found, ImageInfo, ImageProbe, Owner, Progress, Runtime, RuntimeError, RuntimeInfo,
     RuntimeResult,
 };
+
+/// Bytes of an archive that come at a time.
+const PIECE: usize = 1000;
 
 /// One gateway's view of an imaginary machine. Clones are the same view; [`Fake::seen_by`] is another gateway's.
 #[derive(Clone)]
@@ -328,19 +328,27 @@ impl Runtime for Fake {
         .boxed()
     }
 
-    fn load<'a>(
+    fn save<'a>(
         &'a self,
-        archive: &'a Path,
-        _sent: Arc<AtomicU64>,
-    ) -> BoxFuture<'a, RuntimeResult<Vec<String>>> {
+        references: &'a [String],
+    ) -> BoxFuture<'a, RuntimeResult<BoxStream<'static, RuntimeResult<Bytes>>>> {
         async move {
-            self.call(Action::Load, |world| {
-                // An archive of the imaginary machine holds one reference as text.
-                let reference = std::fs::read_to_string(archive).unwrap_or_default();
-                world.add_image(&reference);
-                Ok(vec![reference])
-            })
-            .await
+            let archive = self.call(Action::Save, |world| world.save(references)).await?;
+            let pieces: Vec<_> = archive.chunks(PIECE).map(|it| Ok(Bytes::copy_from_slice(it))).collect();
+            Ok(stream::iter(pieces).boxed())
+        }
+        .boxed()
+    }
+
+    fn load(
+        &self,
+        archive: BoxStream<'static, io::Result<Bytes>>,
+    ) -> BoxFuture<'_, RuntimeResult<Vec<String>>> {
+        async move {
+            let pieces: Result<Vec<Bytes>, io::Error> = archive.try_collect().await;
+            let archive =
+                pieces.map_err(|error| RuntimeError::Archive { detail: error.to_string() })?.concat();
+            self.call(Action::Load, |world| world.load(&archive)).await
         }
         .boxed()
     }

@@ -1,11 +1,8 @@
 //! The interface to a container runtime, and the types that cross it.
 
-use std::{
-    path::Path,
-    sync::{Arc, atomic::AtomicU64},
-    time::Duration,
-};
+use std::{io, path::Path, time::Duration};
 
+use bytes::Bytes;
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
     LogWindow, ModelId, Timestamp,
@@ -62,6 +59,13 @@ pub struct Found {
 pub struct ImageInfo {
     /// Content id; changes when a tag moves.
     pub id: String,
+    /// Digest of its configuration, `sha256:…`. `None` if the runtime does not tell it: Docker with the containerd image store
+    /// has ids of its own.
+    pub config: Option<String>,
+    /// Digests of its layers without compression (diff ids), lowest first, `sha256:…`. Empty if it has no layers.
+    pub layers: Vec<String>,
+    /// As in Go: `amd64`, `arm64`.
+    pub architecture: String,
     pub size_bytes: i64,
     /// RFC 3339.
     pub created: Option<String>,
@@ -69,6 +73,20 @@ pub struct ImageInfo {
     pub version_label: Option<String>,
     /// Gantry's engine simulator (label `gantry.simulator` is `true`), not a real engine.
     pub simulator: bool,
+}
+
+/// The architecture of this program, as images call it.
+pub(crate) const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+
+impl ImageInfo {
+    /// Returns whether this is the image whose configuration has the digest `config` and whose layers have these diff ids. If
+    /// the runtime does not tell the configuration's digest, the layers decide.
+    pub fn is(&self, config: &str, layers: &[String]) -> bool {
+        match &self.config {
+            Some(own) => own == config,
+            None => !layers.is_empty() && self.layers == layers,
+        }
+    }
 }
 
 /// A program of an image to run, for what it prints.
@@ -154,14 +172,26 @@ pub trait Runtime: Send + Sync + 'static {
         progress: Progress,
     ) -> BoxFuture<'a, RuntimeResult<()>>;
 
-    /// Loads the images of an archive as `docker save` writes it (which the runtime also takes compressed). Returns
-    /// their references, or ids if they have none. The file is streamed, whatever its size. Dropping the future cancels
-    /// the load.
-    fn load<'a>(
+    /// Streams one archive of these images, as `docker save` writes it. Dropping the stream ends the save; an error ends the
+    /// stream. An archive that the runtime itself could not complete may end without an error, but never with its end mark.
+    ///
+    /// # Errors
+    /// [`ImageMissing`](crate::RuntimeError::ImageMissing) beside the general ones.
+    fn save<'a>(
         &'a self,
-        archive: &'a Path,
-        sent: Arc<AtomicU64>,
-    ) -> BoxFuture<'a, RuntimeResult<Vec<String>>>;
+        references: &'a [String],
+    ) -> BoxFuture<'a, RuntimeResult<BoxStream<'static, RuntimeResult<Bytes>>>>;
+
+    /// Loads the images of an archive as `docker save` writes it (which the runtime also takes compressed). Returns
+    /// their references, or ids if they have none. Dropping the future cancels the load.
+    ///
+    /// # Errors
+    /// [`Archive`](crate::RuntimeError::Archive) if `archive` has an error, and then nothing is loaded; beside the general
+    /// ones.
+    fn load(
+        &self,
+        archive: BoxStream<'static, io::Result<Bytes>>,
+    ) -> BoxFuture<'_, RuntimeResult<Vec<String>>>;
 
     /// Runs a program of an image without network, mounts and devices. Returns what it printed on stdout and stderr,
     /// whatever its exit code. Nothing of it is left, even if it takes longer than `limit` or the future is dropped.

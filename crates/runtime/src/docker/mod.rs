@@ -3,11 +3,12 @@
 //! bollard writes requests and answers to its log at `debug`, environments included. So the logging setup must keep the
 //! target `bollard` at `info`.
 
+mod archive;
 mod create;
 mod error;
 mod found;
+mod image;
 mod launch;
-mod load;
 mod network;
 mod probe;
 mod pull;
@@ -16,9 +17,9 @@ mod streams;
 use std::{
     collections::HashMap,
     future::Future,
+    io,
     os::unix::fs::MetadataExt,
-    path::Path,
-    sync::{Arc, OnceLock, atomic::AtomicU64},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -30,6 +31,7 @@ use bollard::{
         RemoveContainerOptionsBuilder, StopContainerOptionsBuilder,
     },
 };
+use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture, stream, stream::BoxStream};
 use gantry_domain::{
     LogWindow, ModelId,
@@ -266,26 +268,6 @@ impl Docker {
         Ok(())
     }
 
-    async fn inspect_image(&self, reference: &str) -> RuntimeResult<Option<ImageInfo>> {
-        if !pull::is_reference(reference) {
-            return Ok(None);
-        }
-        let call = self.client().await?.inspect_image(reference);
-        let answer = match self.raw("inspect the image", ASK, call).await? {
-            Ok(answer) => answer,
-            Err(error) if status(&error) == Some(404) => return Ok(None),
-            Err(error) => return Err(self.meaning("inspect the image", &error)),
-        };
-        let labels = answer.config.and_then(|it| it.labels).unwrap_or_default();
-        Ok(Some(ImageInfo {
-            id: answer.id.unwrap_or_default(),
-            size_bytes: answer.size.unwrap_or_default(),
-            created: answer.created,
-            version_label: labels.get(label::VERSION).cloned(),
-            simulator: labels.get(label::SIMULATOR).is_some_and(|it| it == "true"),
-        }))
-    }
-
     async fn pull_image(&self, reference: &str, progress: &Progress) -> RuntimeResult<()> {
         if !pull::is_reference(reference) {
             let detail = "that is no image reference".to_owned();
@@ -413,12 +395,18 @@ impl Runtime for Docker {
         .boxed()
     }
 
-    fn load<'a>(
+    fn save<'a>(
         &'a self,
-        archive: &'a Path,
-        sent: Arc<AtomicU64>,
-    ) -> BoxFuture<'a, RuntimeResult<Vec<String>>> {
-        self.load_archive(archive, sent).boxed()
+        references: &'a [String],
+    ) -> BoxFuture<'a, RuntimeResult<BoxStream<'static, RuntimeResult<Bytes>>>> {
+        self.save_images(references).boxed()
+    }
+
+    fn load(
+        &self,
+        archive: BoxStream<'static, io::Result<Bytes>>,
+    ) -> BoxFuture<'_, RuntimeResult<Vec<String>>> {
+        self.load_images(archive).boxed()
     }
 
     fn probe<'a>(

@@ -9,6 +9,7 @@ use gantry_domain::{
 };
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
+use super::archive;
 use crate::{ContainerSpec, Found, ImageInfo, ImageProbe, Owner, RuntimeError, RuntimeResult};
 
 const CHANNEL: usize = 1024;
@@ -28,6 +29,7 @@ pub enum Action {
     FollowLogs,
     Image,
     Pull,
+    Save,
     Load,
     Probe,
     Events,
@@ -44,6 +46,10 @@ pub struct Script {
     pub ignores_stop: bool,
     /// What it prints at start.
     pub prints: Vec<String>,
+}
+
+fn refused(action: &'static str, detail: String) -> RuntimeError {
+    RuntimeError::Refused { action, detail }
 }
 
 #[derive(Default)]
@@ -85,9 +91,25 @@ struct Fault {
 
 impl World {
     pub(super) fn add_image(&mut self, reference: &str) {
-        let id = format!("sha256:{reference}");
-        let info = ImageInfo { id, size_bytes: 1000, created: None, version_label: None, simulator: true };
-        self.images.insert(reference.to_owned(), info);
+        self.images.insert(reference.to_owned(), archive::added(reference));
+    }
+
+    pub(super) fn save(&self, references: &[String]) -> RuntimeResult<Vec<u8>> {
+        let mut images = Vec::new();
+        for reference in references {
+            let info = self.images.get(reference);
+            let info = info.ok_or_else(|| RuntimeError::ImageMissing { image: reference.clone() })?;
+            images.push((reference.as_str(), info));
+        }
+        archive::write(&images).map_err(|error| refused("save the image", error.to_string()))
+    }
+
+    pub(super) fn load(&mut self, archive: &[u8]) -> RuntimeResult<Vec<String>> {
+        let images = archive::read(archive)
+            .ok_or_else(|| refused("load the image", "the file holds no image".to_owned()))?;
+        let names = images.iter().map(|(reference, _)| reference.clone()).collect();
+        self.images.extend(images);
+        Ok(names)
     }
 
     pub(super) fn add_fault(&mut self, action: Action, n: usize, error: RuntimeError, lost: bool) {

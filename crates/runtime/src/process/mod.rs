@@ -18,12 +18,9 @@ mod state;
 mod system;
 mod times;
 
-use std::{
-    path::Path,
-    sync::{Arc, atomic::AtomicU64},
-    time::Duration,
-};
+use std::{io, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream, stream::BoxStream};
 use gantry_domain::{
     Clock, LogWindow, ModelId,
@@ -142,6 +139,11 @@ async fn signalled(dir: &Dir, pid: i32, signal: Signal) -> bool {
     sent.await.unwrap_or(false)
 }
 
+fn no_images(action: &'static str) -> RuntimeError {
+    let detail = "engines are processes here, so images mean nothing".to_owned();
+    RuntimeError::Refused { action, detail }
+}
+
 impl Runtime for Process {
     fn traits(&self) -> Traits {
         Self::TRAITS
@@ -252,16 +254,18 @@ impl Runtime for Process {
         async move { Err(RuntimeError::ProgramMissing { program: reference.to_owned() }) }.boxed()
     }
 
-    fn load<'a>(
+    fn save<'a>(
         &'a self,
-        _archive: &'a Path,
-        _sent: Arc<AtomicU64>,
-    ) -> BoxFuture<'a, RuntimeResult<Vec<String>>> {
-        async {
-            let detail = "engines are processes here, so images mean nothing".to_owned();
-            Err(RuntimeError::Refused { action: "load the image", detail })
-        }
-        .boxed()
+        _references: &'a [String],
+    ) -> BoxFuture<'a, RuntimeResult<BoxStream<'static, RuntimeResult<Bytes>>>> {
+        async { Err(no_images("save the image")) }.boxed()
+    }
+
+    fn load(
+        &self,
+        _archive: BoxStream<'static, io::Result<Bytes>>,
+    ) -> BoxFuture<'_, RuntimeResult<Vec<String>>> {
+        async { Err(no_images("load the image")) }.boxed()
     }
 
     /// The program replaces the first word of the entry point. It runs as an engine would, but without any key.

@@ -84,6 +84,9 @@ pub(super) fn describe(program: &Program, file: &Path) -> Option<ImageInfo> {
     let beside = || (program.engine == EngineKind::Vllm).then(|| installed_beside(file)).flatten();
     Some(ImageInfo {
         id: identity(program, file, &seen),
+        config: None,
+        layers: Vec::new(),
+        architecture: crate::runtime::ARCHITECTURE.to_owned(),
         size_bytes: i64::try_from(seen.len()).unwrap_or(i64::MAX),
         created: Some(Timestamp(seen.mtime().saturating_mul(1000)).rfc3339()),
         version_label: program.version.clone().or_else(beside),

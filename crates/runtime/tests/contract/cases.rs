@@ -1,18 +1,19 @@
 //! Checks the promises of [`Runtime`], one function each.
 
 use std::{
-    sync::Arc,
+    io,
     time::{Duration, Instant},
 };
 
-use futures_util::StreamExt;
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream, stream::BoxStream};
 use gantry_domain::{
     Clock, LogWindow,
     engine::Place,
     model::lifecycle::{InstanceId, InstanceStatus},
     runtime,
 };
-use gantry_runtime::{Found, ImageProbe, RuntimeError};
+use gantry_runtime::{Found, ImageInfo, ImageProbe, RuntimeError, RuntimeResult};
 
 use crate::machine::{Behaviour, Machine, new_owner, poll};
 
@@ -285,17 +286,79 @@ pub(crate) async fn what_it_says_of_images_is_so(m: &Machine) {
         (false, Err(RuntimeError::ProgramMissing { program })) => assert_eq!(program, absent),
         (_, other) => panic!("{traits:?}: {other:?}"),
     }
-    let archive = m.models.path().join("image.tar");
-    if let Some(reference) = m.export(&archive).await {
-        assert!(traits.runs_images && traits.exports_images && traits.loads_archives, "{traits:?}");
-        let loaded = m.runtime.load(&archive, Arc::default()).await;
-        assert_eq!(loaded, Ok(vec![reference]), "what was written can be loaded");
+    let saved = saved(m, std::slice::from_ref(&m.image)).await;
+    let says = (traits.runs_images, traits.exports_images, traits.loads_archives);
+    assert_eq!(says, (saved.is_ok(), saved.is_ok(), saved.is_ok()), "{traits:?}");
+    let loaded = m.runtime.load(stream_of(&saved.unwrap_or_default())).await;
+    if traits.loads_archives {
+        assert_eq!(loaded, Ok(vec![m.image.clone()]), "what was written can be loaded");
     } else {
-        assert!(!traits.runs_images && !traits.exports_images && !traits.loads_archives, "{traits:?}");
-        std::fs::write(&archive, "").unwrap();
-        let refused = m.runtime.load(&archive, Arc::default()).await;
-        assert!(matches!(refused, Err(RuntimeError::Refused { .. })), "{refused:?}");
+        assert!(matches!(loaded, Err(RuntimeError::Refused { .. })), "{loaded:?}");
     }
+}
+
+/// Returns the archive of these images.
+pub(crate) async fn saved(m: &Machine, references: &[String]) -> RuntimeResult<Vec<u8>> {
+    let pieces: Vec<Bytes> = m.runtime.save(references).await?.try_collect().await?;
+    Ok(pieces.concat())
+}
+
+/// Returns an archive as it comes from a disk.
+pub(crate) fn stream_of(archive: &[u8]) -> BoxStream<'static, io::Result<Bytes>> {
+    let pieces: Vec<_> = archive.chunks(10_000).map(|it| Ok(Bytes::copy_from_slice(it))).collect();
+    stream::iter(pieces).boxed()
+}
+
+pub(crate) async fn images_that_were_saved_are_loaded_as_they_were(m: &Machine) {
+    if !m.runtime.traits().exports_images {
+        return;
+    }
+    let references = [m.image.clone(), m.add_simulator().await];
+    let archive = saved(m, &references).await.unwrap();
+    let mut before = Vec::new();
+    for reference in &references {
+        before.push(m.runtime.image(reference).await.unwrap().expect("the image"));
+        m.remove_image(reference).await;
+        assert_eq!(m.runtime.image(reference).await, Ok(None));
+    }
+    let mut loaded = m.runtime.load(stream_of(&archive)).await.unwrap();
+    loaded.sort();
+    assert_eq!(loaded, references);
+    for (reference, before) in references.iter().zip(before) {
+        let after = m.runtime.image(reference).await.unwrap().expect("the image");
+        let facts = |it: &ImageInfo| (it.version_label.clone(), it.simulator, it.architecture.clone());
+        assert_eq!(facts(&after), facts(&before));
+        assert!(!after.layers.is_empty() && !after.architecture.is_empty(), "{after:?}");
+        let config = after.config.clone().unwrap_or_default();
+        assert!(after.is(&config, &after.layers) && !after.is("sha256:00", &[]), "{after:?}");
+        // The imaginary machine has images that a test made up.
+        assert!(m.is_fake() || (before.is(&config, &after.layers) && after.id == before.id), "{after:?}");
+    }
+}
+
+pub(crate) async fn a_missing_image_is_not_saved(m: &Machine) {
+    if !m.runtime.traits().exports_images {
+        return;
+    }
+    let absent = "gantry-test/absent:1".to_owned();
+    let refused = saved(m, &[m.image.clone(), absent.clone()]).await.unwrap_err();
+    assert_eq!(refused, RuntimeError::ImageMissing { image: absent });
+}
+
+pub(crate) async fn an_archive_that_breaks_off_is_not_loaded(m: &Machine) {
+    if !m.runtime.traits().loads_archives {
+        return;
+    }
+    let reference = m.add_simulator().await;
+    let mut archive = saved(m, std::slice::from_ref(&reference)).await.unwrap();
+    m.remove_image(&reference).await;
+    archive.truncate(archive.len() - 2000);
+    let breaks_off = stream::iter([Err(io::Error::other("the disk is gone"))]);
+    let broken = m.runtime.load(stream_of(&archive).chain(breaks_off).boxed()).await;
+    assert_eq!(broken, Err(RuntimeError::Archive { detail: "the disk is gone".to_owned() }));
+    let cut = m.runtime.load(stream_of(&archive)).await;
+    assert!(matches!(cut, Err(RuntimeError::Refused { .. })), "{cut:?}");
+    assert_eq!(m.runtime.image(&reference).await, Ok(None));
 }
 
 /// The fake runtime has no engines that could look.

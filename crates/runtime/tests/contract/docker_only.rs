@@ -1,12 +1,25 @@
 //! Checks what only a real engine can show: isolation, resources, and the errors that the engine alone can make.
 
-use std::{path::Path, time::Duration};
+use std::{
+    collections::HashMap,
+    io::{self, Read},
+    path::Path,
+    time::Duration,
+};
 
 use futures_util::StreamExt;
 use gantry_domain::{LogWindow, engine::EngineAddress, model::lifecycle::InstanceStatus};
+use gantry_package::{
+    checksums::Sha256Sum,
+    images::{ImageSink, ImageSource, diff_ids, put_together, take_apart},
+};
 use gantry_runtime::RuntimeError;
+use sha2::{Digest, Sha256};
 
-use crate::machine::{Behaviour, Machine, nowhere, poll};
+use crate::{
+    cases::{saved, stream_of},
+    machine::{Behaviour, Machine, nowhere, poll},
+};
 
 #[tokio::test]
 async fn the_port_is_published_on_loopback_only_and_the_container_is_confined() {
@@ -258,4 +271,56 @@ async fn a_container_of_an_older_version_is_the_first_instance_of_its_model() {
     let new = m.start_generation(&a, 4, Behaviour::Serves).await.unwrap();
     assert_eq!(m.runtime.list().await.unwrap().len(), 1);
     assert_eq!(m.found(&a).await.instance.id, new);
+}
+
+/// Blobs of a package, in memory.
+#[derive(Default)]
+struct Blobs(HashMap<Sha256Sum, Vec<u8>>);
+
+impl ImageSink for Blobs {
+    fn blob(&mut self, content: &mut dyn Read) -> io::Result<(Sha256Sum, u64)> {
+        let mut bytes = Vec::new();
+        content.read_to_end(&mut bytes)?;
+        let (digest, size) = (Sha256Sum(Sha256::digest(&bytes).into()), bytes.len() as u64);
+        self.0.insert(digest, bytes);
+        Ok((digest, size))
+    }
+}
+
+impl ImageSource for Blobs {
+    fn blob(&self, digest: Sha256Sum) -> io::Result<(u64, Box<dyn Read + '_>)> {
+        let bytes = &self.0[&digest];
+        Ok((bytes.len() as u64, Box::new(bytes.as_slice())))
+    }
+}
+
+#[tokio::test]
+async fn images_travel_in_a_package_and_are_the_same() {
+    let Some(m) = Machine::docker().await else { return };
+    let references = [m.image.clone(), m.add_simulator().await];
+    let archive = saved(&m, &references).await.unwrap();
+    let mut before = HashMap::new();
+    for reference in &references {
+        before.insert(reference, m.runtime.image(reference).await.unwrap().expect("the image"));
+        m.remove_image(reference).await;
+    }
+    let mut blobs = Blobs::default();
+    let taken = take_apart(&mut archive.as_slice(), &mut blobs).unwrap();
+    let images: Vec<_> = taken.into_iter().map(|it| it.image).collect();
+    let mut travelled = Vec::new();
+    put_together(&images, &blobs, &mut travelled).unwrap();
+    assert_eq!(images[0].layers, images[1].layers, "both images have the same tree");
+    assert!(travelled.len() as u64 * 2 < 3 * images[0].size, "it travels once");
+    let loaded = m.runtime.load(stream_of(&travelled)).await.unwrap();
+    assert_eq!(loaded.len(), 2, "{loaded:?}");
+    for image in &images {
+        let after = m.runtime.image(&image.reference).await.unwrap().expect("the image");
+        assert_eq!(after, before[&image.reference]);
+        assert_eq!((&after.architecture, &after.version_label), (&image.architecture, &image.version));
+        assert!(after.is(&image.config, &diff_ids(image, &blobs).unwrap()), "{after:?}");
+    }
+    // What was loaded is an image that runs.
+    let a = m.name();
+    m.start(&a, Behaviour::Exits(7)).await.unwrap();
+    assert_eq!(m.ended(&a).await, (7, false));
 }

@@ -8,7 +8,7 @@ use bollard::{
     query_parameters::{
         CreateContainerOptionsBuilder, CreateImageOptionsBuilder, KillContainerOptionsBuilder,
         ListContainersOptionsBuilder, PruneNetworksOptionsBuilder, RemoveContainerOptionsBuilder,
-        RemoveImageOptionsBuilder, StartContainerOptions,
+        RemoveImageOptions, RemoveImageOptionsBuilder, StartContainerOptions,
     },
 };
 use futures_util::TryStreamExt;
@@ -60,9 +60,8 @@ impl Engine {
         self.simulator.clone()
     }
 
-    /// Returns the archive of an image.
-    pub(crate) async fn export(&self, image: &str) -> Vec<u8> {
-        self.client.export_image(image).try_collect::<Vec<_>>().await.unwrap().concat()
+    pub(crate) async fn remove_image(&self, image: &str) {
+        self.client.remove_image(image, None::<RemoveImageOptions>, None).await.unwrap();
     }
 
     /// Makes a container that belongs to no gateway. It is found and removed with the image at the end.

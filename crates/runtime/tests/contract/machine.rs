@@ -1,7 +1,7 @@
 //! A machine under test: the fake one, this one with processes, or a real Docker engine, behind the same few handles.
 
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, atomic::AtomicI64, atomic::Ordering},
     time::Duration,
 };
@@ -243,16 +243,13 @@ impl Machine {
         matches!(self.kind, Kind::Fake(_))
     }
 
-    /// Writes the machine's image to an archive. Returns its reference; `None` if there are no images.
-    pub(crate) async fn export(&self, archive: &Path) -> Option<String> {
-        let bytes = match &self.kind {
-            // An archive of the imaginary machine holds one reference as text.
-            Kind::Fake(_) => self.image.clone().into_bytes(),
-            Kind::Process(_) => return None,
-            Kind::Docker(engine) => engine.export(&self.image).await,
-        };
-        std::fs::write(archive, bytes).unwrap();
-        Some(self.image.clone())
+    /// Takes an image away.
+    pub(crate) async fn remove_image(&self, reference: &str) {
+        match &self.kind {
+            Kind::Fake(fake) => fake.remove_image(reference),
+            Kind::Process(_) => panic!("there are no images"),
+            Kind::Docker(engine) => engine.remove_image(reference).await,
+        }
     }
 
     /// Puts an image on the machine that calls itself a simulator of version 1.2.3.
@@ -261,6 +258,9 @@ impl Machine {
             Kind::Fake(fake) => {
                 let info = gantry_runtime::ImageInfo {
                     id: "sha256:00".to_owned(),
+                    config: None,
+                    layers: vec!["sha256:01".to_owned()],
+                    architecture: "amd64".to_owned(),
                     size_bytes: 10,
                     created: Some("2026-11-21T00:00:00Z".to_owned()),
                     version_label: Some("1.2.3".to_owned()),

@@ -76,6 +76,9 @@ suite![
     events_hint_at_the_model,
     the_runtime_introduces_itself,
     what_it_says_of_images_is_so,
+    images_that_were_saved_are_loaded_as_they_were,
+    a_missing_image_is_not_saved,
+    an_archive_that_breaks_off_is_not_loaded,
     engines_see_the_paths_that_it_says,
     a_variable_is_refused_before_the_start_or_not_at_all,
 ];

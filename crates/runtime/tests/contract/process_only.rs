@@ -389,8 +389,12 @@ async fn asking_a_program_leaves_nothing_running() {
 #[tokio::test]
 async fn archives_of_images_are_refused() {
     let m = Machine::process();
-    let error = m.runtime.load(std::path::Path::new("/x.tar"), std::sync::Arc::default()).await.unwrap_err();
-    assert!(error.to_string().ends_with("engines are processes here, so images mean nothing"), "{error}");
+    let archive = futures_util::stream::empty();
+    let loaded = m.runtime.load(Box::pin(archive)).await.unwrap_err();
+    let saved = m.runtime.save(&[]).await.err().unwrap();
+    for error in [loaded, saved] {
+        assert!(error.to_string().ends_with("engines are processes here, so images mean nothing"), "{error}");
+    }
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::StreamExt;
 use gantry_domain::{ModelId, engine::Launch, model::InstanceNumber};
 use gantry_runtime::{ContainerSpec, Docker, Runtime, RuntimeError, docker};
 use secrecy::SecretString;
@@ -307,6 +308,58 @@ async fn a_socket_that_is_not_ours_to_use_is_a_matter_of_permission() {
         }
     }
     drop(listener);
+}
+
+/// Answers like an engine that has every image, and sends an archive until nobody takes it any more, or `pieces` pieces.
+/// Returns how the archive ended.
+fn engine_that_saves(dir: &Path, pieces: usize) -> std::sync::mpsc::Receiver<std::io::Result<()>> {
+    let listener = UnixListener::bind(dir.join("docker.sock")).unwrap();
+    let (sender, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap_or_default();
+            if !line.contains("/images/get") {
+                let known =
+                    if line.contains("/version") { r#"{"ApiVersion":"1.41"}"# } else { r#"{"Id":"x"}"# };
+                let head = format!("content-length: {}\r\nconnection: close\r\n\r\n{known}", known.len());
+                let _ = write!(stream, "HTTP/1.1 200 X\r\ncontent-type: application/json\r\n{head}");
+                continue;
+            }
+            let mut answer = || {
+                write!(stream, "HTTP/1.1 200 X\r\ntransfer-encoding: chunked\r\n\r\n")?;
+                (0..pieces).try_for_each(|_| write!(stream, "3e8\r\n{}\r\n", "x".repeat(1000)))
+            };
+            sender.send(answer()).unwrap();
+        }
+    });
+    ended
+}
+
+#[tokio::test]
+async fn a_dropped_archive_ends_the_save() {
+    let dir = tempfile::tempdir().unwrap();
+    let ended = engine_that_saves(dir.path(), usize::MAX);
+    let runtime = runtime_at(dir.path());
+    let mut archive = runtime.save(&["engine:1".to_owned()]).await.unwrap();
+    assert!(!archive.next().await.unwrap().unwrap().is_empty());
+    drop(archive);
+    let ended = tokio::task::spawn_blocking(move || ended.recv_timeout(Duration::from_mins(1)));
+    ended.await.unwrap().expect("it notices").unwrap_err();
+}
+
+#[tokio::test]
+async fn an_archive_that_breaks_off_ends_with_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let _ended = engine_that_saves(dir.path(), 3);
+    let runtime = runtime_at(dir.path());
+    let archive = runtime.save(&["engine:1".to_owned()]).await.unwrap();
+    let pieces: Vec<_> = archive.collect().await;
+    let (last, before) = pieces.split_last().unwrap();
+    assert!(matches!(last, Err(RuntimeError::Unreachable { .. })), "{last:?}");
+    let sent: usize = before.iter().map(|it| it.as_ref().unwrap().len()).sum();
+    assert_eq!(sent, 3000);
 }
 
 #[test]
