@@ -8,4 +8,5 @@ pub mod checksums;
 pub mod contents;
 pub mod manifest;
 pub mod path;
+pub mod sign;
 pub mod verify;
