@@ -8,5 +8,6 @@ pub mod checksums;
 pub mod contents;
 pub mod manifest;
 pub mod path;
+pub mod sbom;
 pub mod sign;
 pub mod verify;
