@@ -1,4 +1,4 @@
-//! `sbom.cdx.json`: the bill of materials of a package, CycloneDX 1.6 in JSON (<https://cyclonedx.org/docs/1.6/json/>). It has
+//! `sbom.cdx.json`: the bill of materials of a package, `CycloneDX` 1.6 in JSON (<https://cyclonedx.org/docs/1.6/json/>). It has
 //! what the manifest says and no more: what is inside an image is not known here, and the document says that it is incomplete.
 
 use std::collections::BTreeMap;
@@ -70,7 +70,7 @@ fn hashes(sum: Sha256Sum) -> Value {
     json!([{ "alg": "SHA-256", "content": sum.to_string() }])
 }
 
-/// Returns facts that CycloneDX has no field for. The names are ours, as the standard asks.
+/// Returns facts that `CycloneDX` has no field for. The names are ours, as the standard asks.
 fn properties<'a>(facts: impl IntoIterator<Item = (&'static str, &'a String)>) -> Value {
     let facts =
         facts.into_iter().map(|(name, value)| json!({ "name": format!("gantry:{name}"), "value": value }));

@@ -250,6 +250,7 @@ impl Signature {
         let is_whole = signature.len() == SIGNATURE_LENGTH
             && comment_signature.len() == COMMENT_SIGNATURE_LENGTH
             // Without this padding, so many characters would be more bytes.
+            && signature.ends_with('=')
             && comment_signature.ends_with("==");
         if !is_whole {
             return malformed("it is cut off or has too much");
@@ -371,6 +372,7 @@ mod tests {
             (with(0, "comment"), "comments are missing"),
             (with(2, "untrusted comment: x"), "comments are missing"),
             (with(1, &lines[1][..96]), "cut off"),
+            (with(1, &format!("{}A", &lines[1][..99])), "cut off"),
             (with(3, &unpadded), "cut off"),
             (with(1, &format!("RV{}", &lines[1][2..])), "not known"),
             (with(1, &format!("{}*{}", &lines[1][..50], &lines[1][51..])), "damaged"),
@@ -426,18 +428,20 @@ mod tests {
         assert!(PublicKey::parse(&format!("untrusted comment: x\n{FOREIGN_KEY}\n")).is_ok());
     }
 
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(300))]
-
-        #[test]
-        fn no_changed_byte_of_a_signature_is_accepted_but_in_the_untrusted_comment(at in 0..FOREIGN.len(), bit in 0..8u8) {
+    #[test]
+    fn no_changed_bit_of_a_signature_is_accepted_but_in_the_untrusted_comment() {
+        let key = PublicKey::parse(FOREIGN_KEY).unwrap();
+        let untrusted = FOREIGN.find('\n').unwrap();
+        for (at, bit) in (untrusted..FOREIGN.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
             let mut text = FOREIGN.as_bytes().to_vec();
             text[at] ^= 1 << bit;
-            let key = PublicKey::parse(FOREIGN_KEY).unwrap();
-            let untrusted = at < FOREIGN.find('\n').unwrap();
             let accepted = Signature::parse(&text).is_ok_and(|it| it.verify(b"test", &key).is_ok());
-            prop_assert!(!accepted || untrusted, "byte {at}");
+            assert!(!accepted, "bit {bit} of byte {at}");
         }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
 
         #[test]
         fn any_text_is_read_without_a_panic(text in any::<Vec<u8>>(), line in "[A-Za-z0-9+/=]{100}", last in "[A-Za-z0-9+/]{86}==") {
