@@ -1,11 +1,9 @@
 //! `checksums.sha256`: one line for each file of a package, as `sha256sum` writes and `sha256sum -c` reads it. It is for
 //! people who have no Gantry at hand; [`crate::verify`] reads the manifest.
 
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
-
-use crate::path::PackagePath;
 
 /// A SHA-256, written as 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -19,7 +17,7 @@ pub struct InvalidSum;
 
 impl fmt::Display for Sha256Sum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex(&self.0))
     }
 }
 
@@ -41,6 +39,12 @@ impl FromStr for Sha256Sum {
         }
         Ok(Self(sum))
     }
+}
+
+/// Returns bytes as hexadecimal digits, two for each.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or('0');
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)]).collect()
 }
 
 /// Returns the value of a hexadecimal digit.
@@ -66,11 +70,10 @@ impl From<Sha256Sum> for String {
     }
 }
 
-/// Returns the text of `checksums.sha256`, sorted by name. A [`PackagePath`] has no character that `sha256sum` escapes.
-pub fn checksums<'a>(files: impl IntoIterator<Item = (&'a PackagePath, Sha256Sum)>) -> String {
-    let mut files: Vec<_> = files.into_iter().collect();
-    files.sort_by_key(|(path, _)| *path);
-    let lines: Vec<String> = files.iter().map(|(path, sum)| format!("{sum}  {path}\n")).collect();
+/// Returns the text of `checksums.sha256`. The names must have no character that `sha256sum` escapes; those of a
+/// [`PackagePath`](crate::path::PackagePath) have none.
+pub fn checksums(files: &BTreeMap<String, Sha256Sum>) -> String {
+    let lines: Vec<String> = files.iter().map(|(name, sum)| format!("{sum}  {name}\n")).collect();
     lines.concat()
 }
 

@@ -8,6 +8,8 @@ use crate::path::PackagePath;
 
 /// Name of the database dump in the package.
 pub const DUMP: &str = "db/dump.sql";
+/// Where a restore puts its backup of the database as it was before. What lies there does not belong to the package.
+pub const RESTORE_BACKUPS: &str = "db/pre_restore_backup";
 /// Name of the program in the package.
 pub const PROGRAM: &str = "bin/gantry";
 /// Name of the settings in the package.

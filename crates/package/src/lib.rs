@@ -6,8 +6,14 @@
 
 pub mod checksums;
 pub mod contents;
+mod hashing;
 pub mod manifest;
+pub mod model_manifest;
+pub mod package;
 pub mod path;
 pub mod sbom;
 pub mod sign;
+pub mod source;
+pub mod unpack;
 pub mod verify;
+pub mod writer;

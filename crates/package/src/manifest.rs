@@ -9,7 +9,7 @@ use serde::{
 };
 
 use crate::{
-    checksums::Sha256Sum,
+    checksums::{Sha256Sum, checksums},
     contents::Contents,
     path::{LinkTarget, PackagePath},
 };
@@ -20,8 +20,8 @@ pub const MANIFEST: &str = "manifest.json";
 pub const CHECKSUMS: &str = "checksums.sha256";
 /// Name of the manifest's signature in the package.
 pub const SIGNATURE: &str = "manifest.json.minisig";
-/// Name of the record of an export that is not complete yet. A package has none.
-pub const JOURNAL: &str = ".gantry-export";
+/// Folder of an export that has not ended. What is in it does not belong to the package.
+pub const STAGING: &str = ".gantry-export";
 /// The version of the format that this program writes, and the latest that it reads.
 pub const FORMAT_VERSION: u32 = 1;
 /// Largest manifest that is read, in bytes: enough for a hub cache of a hundred thousand files.
@@ -74,11 +74,15 @@ pub struct Base {
 }
 
 /// The contents of files with an [offset](FileEntry::at) lie one after another in `parts/000001` and so on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parts {
     /// Bytes of each part; the last one may be smaller.
     pub size: u64,
+    /// SHA-256 of each part, in order.
+    pub sha256: Vec<Sha256Sum>,
+    /// Time of modification of all parts, in milliseconds since 1970, UTC.
+    pub modified_at: i64,
 }
 
 /// One file of a package.
@@ -130,6 +134,8 @@ pub enum ManifestError {
     PartSize(u64),
     #[error("`{0}` does not begin where the file before it ends")]
     Gap(PackagePath),
+    #[error("the files need {needed} parts, and there are checksums of {found}")]
+    PartCount { needed: u64, found: u64 },
     #[error("`{0}` is to be in a base, and the package has none")]
     NoBase(PackagePath),
 }
@@ -185,6 +191,31 @@ impl Manifest {
         format!("{PARTS}/{:06}", index + 1)
     }
 
+    /// Returns the name and the size of every file that lies on the disk beside the manifest, its signature and the list of
+    /// checksums.
+    pub fn on_disk(&self) -> BTreeMap<String, (u64, Sha256Sum)> {
+        let own = self.own_files().filter(|(_, it)| it.at.is_none());
+        let mut files: BTreeMap<_, _> =
+            own.map(|(path, it)| (path.as_str().to_owned(), (it.size, it.sha256))).collect();
+        if let Some(parts) = &self.parts {
+            let total = self.parts_size();
+            for (index, sum) in (0..).zip(&parts.sha256) {
+                let size = total.saturating_sub(parts.size.saturating_mul(index)).min(parts.size);
+                files.insert(Self::part_name(index), (size, *sum));
+            }
+        }
+        files
+    }
+
+    /// Returns the text of `checksums.sha256`: every file on the disk but itself and the signature. `own` is the SHA-256
+    /// of the manifest's own text.
+    pub fn checksums(&self, own: Sha256Sum) -> String {
+        let mut sums: BTreeMap<_, _> =
+            self.on_disk().into_iter().map(|(name, (_, sum))| (name, sum)).collect();
+        sums.insert(MANIFEST.to_owned(), own);
+        checksums(&sums)
+    }
+
     /// Returns the files and links at `place`: the file or link of that name, or all that lie in the folder of that name.
     pub fn names_at<'a>(&'a self, place: &'a PackagePath) -> impl Iterator<Item = &'a PackagePath> {
         self.files.keys().chain(self.links.keys()).filter(|it| it.is_at(place))
@@ -198,7 +229,7 @@ impl Manifest {
         for path in self.files.keys().chain(self.links.keys()) {
             let name = path.folded();
             let first = name.split('/').next().unwrap_or_default();
-            if [MANIFEST, CHECKSUMS, SIGNATURE, PARTS, JOURNAL].contains(&first) {
+            if [MANIFEST, CHECKSUMS, SIGNATURE, PARTS, STAGING].contains(&first) {
                 return Err(ManifestError::Reserved(path.clone()));
             }
             if let Some(other) = folded.insert(name, path) {
@@ -231,7 +262,7 @@ impl Manifest {
         let mut placed: Vec<_> =
             self.files.iter().filter_map(|(path, it)| Some((it.at?, it.size, path))).collect();
         placed.sort_unstable();
-        let size = self.parts.map(|it| it.size);
+        let size = self.parts.as_ref().map(|it| it.size);
         if let Some(small) = size.filter(|it| *it < SMALLEST_PART) {
             return Err(ManifestError::PartSize(small));
         }
@@ -241,6 +272,12 @@ impl Manifest {
                 return Err(ManifestError::Gap(path.clone()));
             }
             end = at.checked_add(size_of_file).ok_or_else(|| ManifestError::Gap(path.clone()))?;
+        }
+        if let Some(parts) = &self.parts {
+            let (needed, found) = (end.div_ceil(parts.size), parts.sha256.len() as u64);
+            if needed != found {
+                return Err(ManifestError::PartCount { needed, found });
+            }
         }
         Ok(())
     }
@@ -329,7 +366,7 @@ mod tests {
     #[test]
     fn parts_are_full_of_files_and_nothing_else() {
         let mut parts = manifest(&["a", "b", "c"]);
-        parts["parts"] = json!({ "size": 1 << 20 });
+        parts["parts"] = json!({ "size": 1 << 20, "sha256": [SUM], "modified_at": 0 });
         for (name, at, size) in [("a", 0, 10), ("c", 10, 5), ("b", 15, 1)] {
             parts["files"][name] = json!({ "size": size, "sha256": SUM, "at": at });
         }
@@ -343,6 +380,8 @@ mod tests {
         let mut whole = parts.clone();
         whole.as_object_mut().unwrap().remove("parts");
         assert!(error(&whole).contains("`a` does not begin where"));
+        parts["parts"]["sha256"] = json!([SUM, SUM]);
+        assert!(error(&parts).contains("need 1 parts, and there are checksums of 2"));
         parts["parts"]["size"] = json!(1000);
         assert!(error(&parts).contains("the parts have 1000 bytes each"));
     }

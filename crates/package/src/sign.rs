@@ -6,16 +6,14 @@
 
 use std::{
     fmt,
-    fs::File,
     io::{self, Cursor, Read},
     path::Path,
 };
 
 use minisign::{ErrorKind, KeyPair, PublicKeyBox, SecretKeyBox, SignatureBox};
-use rustix::fs::{Mode, OFlags};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::manifest::SIGNATURE;
+use crate::{manifest::SIGNATURE, package::open_file};
 
 /// Largest file with a signature or a key that is read, in bytes.
 pub const LARGEST_FILE: usize = 4096;
@@ -211,15 +209,11 @@ impl Signature {
     /// # Errors
     /// The file can't be read, or is no signature of the present algorithm.
     pub fn read(dir: &Path) -> Result<Option<Self>, SignatureError> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = match rustix::fs::open(dir.join(SIGNATURE), flags, Mode::empty()) {
-            Ok(file) => File::from(file),
-            Err(error) if error == rustix::io::Errno::NOENT => return Ok(None),
-            Err(error) => return Err(SignatureError::Unreadable(error.into())),
+        let file = match open_file(&dir.join(SIGNATURE)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(SignatureError::Unreadable(error)),
         };
-        if !file.metadata()?.is_file() {
-            return Err(SignatureError::Malformed("it is no file"));
-        }
         let mut text = Vec::new();
         file.take(LARGEST_FILE as u64 + 1).read_to_end(&mut text)?;
         Self::parse(&text).map(Some)
@@ -290,6 +284,7 @@ impl Signature {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use rustix::fs::{FileType, Mode};
 
     use super::*;
 
@@ -394,8 +389,8 @@ mod tests {
         std::os::unix::fs::symlink(&elsewhere, &file).unwrap();
         assert!(matches!(Signature::read(dir.path()), Err(SignatureError::Unreadable(_))));
         std::fs::remove_file(&file).unwrap();
-        rustix::fs::mknodat(rustix::fs::CWD, &file, rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
-        assert!(matches!(Signature::read(dir.path()), Err(SignatureError::Malformed(_))));
+        rustix::fs::mknodat(rustix::fs::CWD, &file, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        assert!(matches!(Signature::read(dir.path()), Err(SignatureError::Unreadable(_))));
     }
 
     #[test]

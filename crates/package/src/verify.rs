@@ -1,20 +1,21 @@
 //! Compares a package with its manifest: every file, on all CPUs, without a network and without a gateway.
 
 use std::{
-    fs::{self, File},
+    collections::BTreeMap,
+    fs,
     io::{self, Read},
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
 
 use parking_lot::Mutex;
-use rustix::fs::{Mode, OFlags};
-use sha2::{Digest, Sha256};
 
 use crate::{
-    checksums::{Sha256Sum, checksums},
-    manifest::{CHECKSUMS, FileEntry, MANIFEST, Manifest, SIGNATURE},
+    checksums::Sha256Sum,
+    contents::RESTORE_BACKUPS,
+    hashing::Hasher,
+    manifest::{CHECKSUMS, FileEntry, MANIFEST, SIGNATURE, STAGING},
+    package::{Package, open_file},
     path::PackagePath,
 };
 
@@ -43,35 +44,35 @@ pub enum Problem {
     Checksums,
 }
 
-/// How far the work is, and whether it is to stop. It is shared with the thread that shows it.
+/// How far work on a package is, and whether it is to stop. It is shared with the thread that shows it.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Bytes that were read.
+    /// Bytes that are done.
     pub bytes: AtomicU64,
     /// Set to end the work soon.
     pub stop: AtomicBool,
 }
 
-/// Compares the package in the folder `dir` with its manifest, by `threads` threads. Returns what is wrong, sorted, at most
-/// 1,000 problems; nothing if the package is whole. Links are never followed.
+/// Compares a package with its manifest, by `threads` threads. Returns what is wrong, sorted, at most 1,000 problems; nothing
+/// if the package is whole. Files in a base are compared if the package has its base with it. Links are never followed.
 ///
 /// # Errors
 /// [`io::ErrorKind::Interrupted`] if it was stopped; an error if the folder itself can't be read.
-pub fn verify(
-    dir: &Path,
-    manifest: &Manifest,
-    threads: usize,
-    progress: &Progress,
-) -> io::Result<Vec<Problem>> {
-    let mut problems = strangers(dir, manifest)?;
-    let sums = manifest.files.iter().map(|(path, file)| (path, file.sha256));
-    if !list_is(dir, &checksums(sums)) {
+pub fn verify(package: &Package, threads: usize, progress: &Progress) -> io::Result<Vec<Problem>> {
+    let manifest = package.manifest();
+    let on_disk = manifest.on_disk();
+    let mut problems = strangers(package.dir(), &on_disk)?;
+    if !list_is(package.dir(), &manifest.checksums(package.manifest_sha256())) {
         problems.push(Problem::Checksums);
     }
+    let wrong = wrong_size(package.dir(), &on_disk);
+    let is_there = |file: &FileEntry| !file.in_base || package.base().is_some();
+    let files = manifest.files.iter().filter(|(path, file)| is_there(file) && !wrong.contains_key(path));
+    let mut files: Vec<_> = files.collect();
+    problems.extend(wrong.into_values());
     // The largest files first, so that no thread begins one when the others have ended.
-    let mut files: Vec<_> = manifest.files.iter().collect();
     files.sort_by_key(|(_, file)| std::cmp::Reverse(file.size));
-    let work = Work { dir, files, next: AtomicUsize::new(0), found: Mutex::new(problems), progress };
+    let work = Work { package, files, next: AtomicUsize::new(0), found: Mutex::new(problems), progress };
     std::thread::scope(|scope| {
         for _ in 0..threads.clamp(1, work.files.len().max(1)) {
             scope.spawn(|| work.run());
@@ -82,13 +83,14 @@ pub fn verify(
     }
     let mut problems = work.found.into_inner();
     problems.sort();
+    problems.dedup();
     problems.truncate(MOST_PROBLEMS);
     Ok(problems)
 }
 
 /// What the threads share.
 struct Work<'a> {
-    dir: &'a Path,
+    package: &'a Package,
     files: Vec<(&'a PackagePath, &'a FileEntry)>,
     /// Index of the next file that no thread has begun.
     next: AtomicUsize,
@@ -103,14 +105,18 @@ impl Work<'_> {
             if self.progress.stop.load(Relaxed) {
                 return;
             }
-            let problem = compare(self.dir, path, file, &mut buffer, self.progress);
+            let problem = compare(self.package, path, file, &mut buffer, self.progress);
             self.found.lock().extend(problem);
         }
     }
 }
 
-/// Returns what lies in the folder and is not in the manifest.
-fn strangers(dir: &Path, manifest: &Manifest) -> io::Result<Vec<Problem>> {
+/// Returns what lies in the folder and does not belong to the package. Backups that a restore from it made do, and so does
+/// an export into it that has not ended.
+pub(crate) fn strangers(
+    dir: &Path,
+    on_disk: &BTreeMap<String, (u64, Sha256Sum)>,
+) -> io::Result<Vec<Problem>> {
     let (mut problems, mut folders) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(folder) = folders.pop() {
         let entries = match fs::read_dir(dir.join(&folder)) {
@@ -125,10 +131,12 @@ fn strangers(dir: &Path, manifest: &Manifest) -> io::Result<Vec<Problem>> {
             let entry = entry?;
             let (path, kind) = (folder.join(entry.file_name()), entry.file_type()?);
             if kind.is_dir() {
-                folders.push(path);
+                if path != Path::new(RESTORE_BACKUPS) && path != Path::new(STAGING) {
+                    folders.push(path);
+                }
             } else if !kind.is_file() {
                 problems.push(Problem::NotAFile(path));
-            } else if !is_known(&path, manifest) {
+            } else if !is_known(&path, on_disk) {
                 problems.push(Problem::Extra(path));
             }
             if problems.len() >= MOST_PROBLEMS {
@@ -139,60 +147,69 @@ fn strangers(dir: &Path, manifest: &Manifest) -> io::Result<Vec<Problem>> {
     Ok(problems)
 }
 
-fn is_known(path: &Path, manifest: &Manifest) -> bool {
+fn is_known(path: &Path, on_disk: &BTreeMap<String, (u64, Sha256Sum)>) -> bool {
     let Some(name) = path.to_str() else { return false };
-    [MANIFEST, CHECKSUMS, SIGNATURE].contains(&name)
-        || PackagePath::new(name).is_ok_and(|it| manifest.files.contains_key(&it))
+    [MANIFEST, CHECKSUMS, SIGNATURE].contains(&name) || on_disk.contains_key(name)
 }
 
 /// Returns whether `checksums.sha256` has this text. Nothing more of it is read.
 fn list_is(dir: &Path, wanted: &str) -> bool {
-    let Ok(file) = open(&dir.join(CHECKSUMS)) else { return false };
+    let Ok(file) = open_file(&dir.join(CHECKSUMS)) else { return false };
     let mut text = Vec::new();
     file.take(wanted.len() as u64 + 1).read_to_end(&mut text).is_ok() && text == wanted.as_bytes()
 }
 
+/// Returns which files are missing, are no files or have another size. This opens none of them.
+fn wrong_size(dir: &Path, on_disk: &BTreeMap<String, (u64, Sha256Sum)>) -> BTreeMap<PackagePath, Problem> {
+    let problem = |(name, (wanted, _)): (&String, &(u64, Sha256Sum))| {
+        let path = PackagePath::new(name).ok()?;
+        let problem = match fs::symlink_metadata(path.below(dir)) {
+            Ok(found) if !found.is_file() => Problem::NotAFile(name.into()),
+            Ok(found) if found.len() == *wanted => return None,
+            Ok(found) => Problem::Size { path: path.clone(), wanted: *wanted, found: found.len() },
+            Err(error) => unreadable(&path, &error),
+        };
+        Some((path, problem))
+    };
+    on_disk.iter().filter_map(problem).collect()
+}
+
+fn unreadable(path: &PackagePath, why: &io::Error) -> Problem {
+    match why.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Problem::Missing(path.clone()),
+        _ => Problem::Unreadable { path: path.as_str().into(), why: why.to_string() },
+    }
+}
+
 /// Returns what is wrong with a file.
 fn compare(
-    dir: &Path,
+    package: &Package,
     path: &PackagePath,
     wanted: &FileEntry,
     buffer: &mut [u8],
     progress: &Progress,
 ) -> Option<Problem> {
-    let unreadable = |why: &io::Error| match why.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Problem::Missing(path.clone()),
-        _ => Problem::Unreadable { path: path.as_str().into(), why: why.to_string() },
+    let mut content = match package.content(path) {
+        Ok(content) => content,
+        Err(error) => return Some(unreadable(path, &error)),
     };
-    let mut file = match open(&path.below(dir)) {
-        Ok(file) => file,
-        Err(error) => return Some(unreadable(&error)),
-    };
-    let found = match file.metadata() {
-        Ok(it) if it.is_file() => it.size(),
-        Ok(_) => return Some(Problem::NotAFile(path.as_str().into())),
-        Err(error) => return Some(unreadable(&error)),
-    };
-    if found != wanted.size {
-        return Some(Problem::Size { path: path.clone(), wanted: wanted.size, found });
-    }
-    match sum(&mut file, buffer, progress) {
+    match sum(&mut content, buffer, progress) {
         Ok(None) => None,
         Ok(Some(sum)) if sum == wanted.sha256 => None,
         Ok(Some(_)) => Some(Problem::Content(path.clone())),
-        Err(error) => Some(unreadable(&error)),
+        Err(error) => Some(unreadable(path, &error)),
     }
 }
 
-/// Returns the SHA-256 of the rest of a file; `None` if it was stopped.
-fn sum(file: &mut File, buffer: &mut [u8], progress: &Progress) -> io::Result<Option<Sha256Sum>> {
-    let mut hasher = Sha256::new();
+/// Returns the SHA-256 of a content; `None` if it was stopped.
+fn sum(content: &mut dyn Read, buffer: &mut [u8], progress: &Progress) -> io::Result<Option<Sha256Sum>> {
+    let mut hasher = Hasher::default();
     loop {
         if progress.stop.load(Relaxed) {
             return Ok(None);
         }
-        match file.read(buffer) {
-            Ok(0) => return Ok(Some(Sha256Sum(hasher.finalize().into()))),
+        match content.read(buffer) {
+            Ok(0) => return Ok(Some(hasher.finish())),
             Ok(n) => {
                 hasher.update(&buffer[..n]);
                 progress.bytes.fetch_add(n as u64, Relaxed);
@@ -203,12 +220,6 @@ fn sum(file: &mut File, buffer: &mut [u8], progress: &Progress) -> io::Result<Op
     }
 }
 
-/// Opens a file, and no link. A pipe does not block.
-fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
-}
-
 #[cfg(test)]
 mod tests {
     use std::{collections::BTreeMap, os::unix::fs::symlink};
@@ -216,11 +227,13 @@ mod tests {
     use proptest::prelude::*;
     use tempfile::TempDir;
 
-    use super::*;
-    use crate::contents::Contents;
+    use sha2::{Digest, Sha256};
 
-    /// Writes a package with these files and returns its manifest.
-    fn package(files: &[(&str, &[u8])]) -> (TempDir, Manifest) {
+    use super::*;
+    use crate::{contents::Contents, manifest::Manifest};
+
+    /// Writes a package with these files.
+    fn package(files: &[(&str, &[u8])]) -> TempDir {
         let dir = tempfile::tempdir().unwrap();
         let mut entries = BTreeMap::new();
         for (name, content) in files {
@@ -228,10 +241,8 @@ mod tests {
             fs::create_dir_all(path.below(dir.path()).parent().unwrap()).unwrap();
             fs::write(path.below(dir.path()), content).unwrap();
             let sha256 = Sha256Sum(Sha256::digest(content).into());
-            entries.insert(
-                path,
-                FileEntry { size: content.len() as u64, sha256, modified_at: None, at: None, in_base: false },
-            );
+            let size = content.len() as u64;
+            entries.insert(path, FileEntry { size, sha256, modified_at: None, at: None, in_base: false });
         }
         let manifest = Manifest {
             format_version: 1,
@@ -241,28 +252,31 @@ mod tests {
             base: None,
             parts: None,
             contents: Contents::default(),
-            links: BTreeMap::new(),
             files: entries,
+            links: BTreeMap::new(),
         };
-        fs::write(dir.path().join(MANIFEST), manifest.to_json().unwrap()).unwrap();
-        let sums = manifest.files.iter().map(|(path, file)| (path, file.sha256));
-        fs::write(dir.path().join(CHECKSUMS), checksums(sums)).unwrap();
-        (dir, manifest)
+        let text = manifest.to_json().unwrap();
+        let sums = manifest.checksums(Sha256Sum(Sha256::digest(&text).into()));
+        fs::write(dir.path().join(MANIFEST), text).unwrap();
+        fs::write(dir.path().join(CHECKSUMS), sums).unwrap();
+        dir
     }
 
-    fn problems(dir: &TempDir, manifest: &Manifest) -> Vec<String> {
-        let problems = verify(dir.path(), manifest, 3, &Progress::default()).unwrap();
+    fn problems(dir: &TempDir) -> Vec<String> {
+        let package = Package::open(dir.path()).unwrap();
+        let problems = verify(&package, 3, &Progress::default()).unwrap();
         problems.iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn a_whole_package_has_no_problem_for_us_and_for_sha256sum() {
         let large = vec![7; 3_000_000];
-        let (dir, manifest) =
-            package(&[("db/dump.sql", b"x"), ("models/größe 1.gguf", &large), ("empty", b"")]);
-        let progress = Progress::default();
-        assert_eq!(verify(dir.path(), &manifest, 2, &progress).unwrap(), []);
-        assert_eq!(progress.bytes.load(Relaxed), manifest.size());
+        let dir = package(&[("db/dump.sql", b"x"), ("models/größe 1.gguf", &large), ("empty", b"")]);
+        fs::create_dir_all(dir.path().join(RESTORE_BACKUPS)).unwrap();
+        fs::write(dir.path().join(RESTORE_BACKUPS).join("old.sql"), "x").unwrap();
+        let (package, progress) = (Package::open(dir.path()).unwrap(), Progress::default());
+        assert_eq!(verify(&package, 2, &progress).unwrap(), []);
+        assert_eq!(progress.bytes.load(Relaxed), package.manifest().size());
         let mut command = std::process::Command::new("sha256sum");
         let checked = command.args(["-c", "--strict", CHECKSUMS]).current_dir(dir.path()).output().unwrap();
         assert!(checked.status.success(), "{checked:?}");
@@ -271,7 +285,7 @@ mod tests {
     #[test]
     fn whatever_is_missing_extra_or_different_is_named() {
         let files: [(&str, &[u8]); 4] = [("a", b"one"), ("b", b"two"), ("c", b"three"), ("d/e", b"four")];
-        let (dir, manifest) = package(&files);
+        let dir = package(&files);
         fs::remove_file(dir.path().join("a")).unwrap();
         fs::write(dir.path().join("b"), "tw").unwrap();
         fs::write(dir.path().join("c"), "thrée".replace('é', "e").replace('h', "H")).unwrap();
@@ -279,7 +293,7 @@ mod tests {
         symlink("/etc/passwd", dir.path().join("d/link")).unwrap();
         fs::write(dir.path().join(CHECKSUMS), "").unwrap();
         assert_eq!(
-            problems(&dir, &manifest),
+            problems(&dir),
             [
                 "`a` is missing",
                 "`b` has 2 bytes instead of 3",
@@ -293,22 +307,21 @@ mod tests {
 
     #[test]
     fn a_link_in_place_of_a_file_is_not_followed() {
-        let (dir, manifest) = package(&[("a", b"one"), ("d/e", b"four")]);
+        let dir = package(&[("a", b"one"), ("d/e", b"four")]);
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("a"), "one").unwrap();
         fs::remove_file(dir.path().join("a")).unwrap();
         symlink(outside.path().join("a"), dir.path().join("a")).unwrap();
-        let found = problems(&dir, &manifest);
-        assert!(found.iter().any(|it| it.contains("`a` is neither")), "{found:?}");
-        assert!(found.iter().any(|it| it.contains("`a` can't be read")), "{found:?}");
+        let found = problems(&dir);
+        assert_eq!(found, ["`a` is neither a file nor a folder"]);
     }
 
     #[test]
     fn it_stops_when_it_is_told_to() {
-        let (dir, manifest) = package(&[("a", b"one")]);
+        let dir = package(&[("a", b"one")]);
         let progress = Progress::default();
         progress.stop.store(true, Relaxed);
-        let stopped = verify(dir.path(), &manifest, 1, &progress).unwrap_err();
+        let stopped = verify(&Package::open(dir.path()).unwrap(), 1, &progress).unwrap_err();
         assert_eq!(stopped.kind(), io::ErrorKind::Interrupted);
     }
 
@@ -318,7 +331,7 @@ mod tests {
         #[test]
         fn a_flipped_bit_or_a_cut_is_found_wherever_it_is(place in any::<prop::sample::Index>(), bit in 0..8u8, cut: bool) {
             let files: [(&str, &[u8]); 3] = [("a", &[1; 5000]), ("b/c", b"text"), ("d", &[0; 64])];
-            let (dir, manifest) = package(&files);
+            let dir = package(&files);
             let total: usize = files.iter().map(|(_, content)| content.len()).sum();
             let mut at = place.index(total);
             let (name, content) = files.iter().find(|(_, content)| {
@@ -329,7 +342,7 @@ mod tests {
             let mut content = content.to_vec();
             if cut { content.truncate(at) } else { content[at] ^= 1 << bit }
             fs::write(dir.path().join(name), content).unwrap();
-            let found = problems(&dir, &manifest);
+            let found = problems(&dir);
             prop_assert!(found.len() == 1 && found[0].contains(&format!("`{name}`")), "{:?}", found);
         }
     }

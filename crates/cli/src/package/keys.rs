@@ -15,7 +15,7 @@ use gantry_package::{
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 
-use super::{dir, json, open::Package};
+use super::{dir, json, open};
 use crate::{
     exit::{Failure, Outcome},
     options::{flag, has, option, text},
@@ -99,7 +99,7 @@ pub(super) fn key(matches: &ArgMatches, out: &Out) -> Outcome<()> {
 }
 
 pub(super) fn sign(matches: &ArgMatches, out: &Out) -> Outcome<()> {
-    let package = Package::open(text(matches, "DIR").unwrap_or_default())?;
+    let package = open(text(matches, "DIR").unwrap_or_default(), &[])?;
     let file = text(matches, "key").unwrap_or_default();
     let key = secret_key(file, text(matches, PASSWORD_FILE))?;
     let at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();

@@ -8,7 +8,7 @@ use gantry_package::{
 };
 use serde_json::{Value, json};
 
-use super::{dir, json, open::Package};
+use super::{dir, json, open};
 use crate::{
     exit::{Failure, Outcome},
     options::text,
@@ -23,7 +23,7 @@ pub(super) fn command() -> Command {
 }
 
 pub(super) fn run(matches: &ArgMatches, out: &Out) -> Outcome<()> {
-    let package = Package::open(text(matches, "DIR").unwrap_or_default())?;
+    let package = open(text(matches, "DIR").unwrap_or_default(), &[])?;
     let signature = match Signature::read(package.dir()) {
         Ok(it) => it.map(|it| it.key_id().to_string()),
         Err(error @ SignatureError::Unreadable(_)) => return Err(Failure::Failed(error.to_string())),
@@ -48,7 +48,7 @@ fn value(manifest: &Manifest, key_id: Option<&str>, sizes: &Sizes) -> Value {
         "created_at": created_at,
         "gateway_version": gateway_version,
         "base": base,
-        "parts": parts,
+        "part_size": parts.as_ref().map(|it| it.size),
         "files": manifest.own_files().count(),
         "bytes": manifest.size(),
         "files_in_base": manifest.files.len() - manifest.own_files().count(),
@@ -62,7 +62,7 @@ fn value(manifest: &Manifest, key_id: Option<&str>, sizes: &Sizes) -> Value {
 fn facts(manifest: &Manifest, key_id: Option<&str>, out: &Out) -> Outcome<()> {
     let Manifest { id, created_at, gateway_version, base, parts, contents, .. } = manifest;
     let n_own = manifest.own_files().count();
-    let parts = parts.map_or_else(String::new, |it| format!(", in parts of {}", bytes(it.size)));
+    let parts = parts.as_ref().map_or_else(String::new, |it| format!(", in parts of {}", bytes(it.size)));
     let size = format!("{} in {n_own} files{parts}", bytes(manifest.size()));
     let base = base.as_ref().map_or_else(
         || "none: the package is complete by itself".to_owned(),

@@ -8,15 +8,17 @@ use std::{
 
 use clap::{ArgMatches, Command};
 use gantry_package::{
+    manifest::FileEntry,
+    package::Package,
     sign::{Signature, SignatureError},
     verify::{Problem, Progress as Read, verify},
 };
 use serde_json::{Value, json};
 
-use super::{dir, json, keys::public_key, open::Package};
+use super::{dir, json, keys::public_key, open};
 use crate::{
     exit::{Exit, Failure, Outcome},
-    options::{option, text},
+    options::{many, option, text, texts},
     output::Out,
     progress::Progress,
     text::{bytes, clean},
@@ -31,6 +33,12 @@ pub(super) fn command() -> Command {
         .args([
             dir(),
             option("key", "KEY", "The public key that must have signed the package: its file, or its 56 characters"),
+            many(
+                "base",
+                "DIR",
+                "The package that this one is the difference to: the files that are there are checked too. If it is a difference \
+                 itself, name its base behind it",
+            ),
             json(),
         ])
         .after_help(
@@ -82,7 +90,7 @@ impl Origin {
 
 pub(super) fn run(matches: &ArgMatches, out: &Out) -> Outcome<()> {
     let name = text(matches, "DIR").unwrap_or_default();
-    let package = Package::open(name)?;
+    let package = open(name, &texts(matches, "base"))?;
     // If the signature does not hold, the manifest says nothing about the files.
     let origin = Origin::of(&package, text(matches, "key"))?;
     let problems = compare(&package, out)
@@ -93,12 +101,13 @@ pub(super) fn run(matches: &ArgMatches, out: &Out) -> Outcome<()> {
 /// Compares the files with the manifest on all CPUs, and shows how far that is.
 fn compare(package: &Package, out: &Out) -> io::Result<Vec<Problem>> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let (read, total, start) = (Read::default(), package.manifest().size(), Instant::now());
+    let (read, start) = (Read::default(), Instant::now());
+    let total = checked(package).fold(0, |sum, file| u64::saturating_add(sum, file.size));
     let mut progress = Progress::new(out);
     std::thread::scope(|scope| {
         let (done, ended) = mpsc::channel();
         let work = scope.spawn(|| {
-            let problems = verify(package.dir(), package.manifest(), threads, &read);
+            let problems = verify(package, threads, &read);
             drop(done);
             problems
         });
@@ -108,6 +117,11 @@ fn compare(package: &Package, out: &Out) -> io::Result<Vec<Problem>> {
         }
         work.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
+}
+
+/// Returns the files that are compared: those in a base only if the base was given.
+fn checked(package: &Package) -> impl Iterator<Item = &FileEntry> {
+    package.manifest().files.values().filter(|it| !it.in_base || package.base().is_some())
 }
 
 fn part(n: u64, total: u64) -> f64 {
@@ -127,12 +141,16 @@ fn standing(n: u64, total: u64, elapsed: Duration) -> String {
 
 fn report(package: &Package, origin: &Origin, problems: &[Problem], out: &Out) -> Outcome<()> {
     let manifest = package.manifest();
-    let (files, size) = (manifest.own_files().count(), manifest.size());
+    let files = checked(package).count();
+    let size = checked(package).fold(0, |sum, file| u64::saturating_add(sum, file.size));
+    let unchecked = manifest.files.len() - files;
     let value = json!({
         "whole": problems.is_empty(),
         "package": manifest.id,
         "files": files,
         "bytes": size,
+        "base": manifest.base.as_ref().map(|it| &it.id),
+        "unchecked_files_in_base": unchecked,
         "signature": origin.json(),
         "problems": problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
     });
@@ -145,6 +163,12 @@ fn report(package: &Package, origin: &Origin, problems: &[Problem], out: &Out) -
         }
         Ok(())
     })?;
+    if let (1.., Some(base)) = (unchecked, &manifest.base) {
+        out.warn(&format!(
+            "{unchecked} files are in the package {} and were not checked: give --base",
+            clean(&base.id)
+        ));
+    }
     if problems.is_empty() {
         return Ok(());
     }

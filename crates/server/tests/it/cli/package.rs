@@ -9,7 +9,7 @@ use std::{
 };
 
 use gantry_package::{
-    checksums::{Sha256Sum, checksums},
+    checksums::Sha256Sum,
     manifest::{CHECKSUMS, MANIFEST, Manifest, SIGNATURE},
 };
 use gantry_testkit::skip;
@@ -30,9 +30,9 @@ fn shell() -> Shell {
 /// Writes the manifest and the checksums of a package whose files are there.
 fn write_manifest(dir: &Path, manifest: &Value) {
     let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();
-    fs::write(dir.join(MANIFEST), manifest.to_json().unwrap()).unwrap();
-    let sums = manifest.files.iter().map(|(path, file)| (path, file.sha256));
-    fs::write(dir.join(CHECKSUMS), checksums(sums)).unwrap();
+    let text = manifest.to_json().unwrap();
+    fs::write(dir.join(CHECKSUMS), manifest.checksums(Sha256Sum(Sha256::digest(&text).into()))).unwrap();
+    fs::write(dir.join(MANIFEST), text).unwrap();
 }
 
 /// A package of three files in the folder `package` of the shell's home.
@@ -190,6 +190,44 @@ fn every_damage_is_named_with_its_file_and_has_its_exit_code() {
     }
     std::os::unix::fs::symlink("/dev/zero", dir.join(MANIFEST)).unwrap();
     shell.run(&["package", "verify", "package"]).ends(1);
+}
+
+#[test]
+fn a_difference_is_verified_with_its_base_or_says_what_was_not_checked() {
+    let shell = shell();
+    let base = package(&shell);
+    let manifest: Value = serde_json::from_slice(&fs::read(base.join(MANIFEST)).unwrap()).unwrap();
+    let sum = Sha256Sum(Sha256::digest(fs::read(base.join(MANIFEST)).unwrap()).into()).to_string();
+    let dir = shell.home.path().join("difference");
+    fs::create_dir(&dir).unwrap();
+    let mut file = manifest["files"]["models/a.gguf"].clone();
+    file["in_base"] = json!(true);
+    let difference = json!({
+        "format_version": 1, "id": "later", "created_at": "2026-01-03T03:04:05Z", "gateway_version": "0.1.0",
+        "base": { "id": manifest["id"], "manifest_sha256": sum }, "files": { "models/a.gguf": file },
+    });
+    write_manifest(&dir, &difference);
+    let alone = shell.run(&["package", "verify", "difference"]).ends(0);
+    assert!(
+        alone.err.contains("1 files are in the package 0190f0f0-") && alone.out.contains("0 files"),
+        "{}",
+        alone.err
+    );
+    let verify = ["package", "verify", "difference", "--base", "package"];
+    let whole = shell.run(&verify).ends(0);
+    assert!(
+        whole.out.starts_with("verified: 1 files, 7 bytes") && whole.err.is_empty(),
+        "{}{}",
+        whole.out,
+        whole.err
+    );
+    let shown = shell.run(&["package", "show", "difference"]).ends(0).out;
+    assert!(shown.contains("0190f0f0-0000-7000-8000-000000000001: needed, it has 1 more files"), "{shown}");
+    fs::write(base.join("models/a.gguf"), "Weights").unwrap();
+    let damaged = shell.run(&verify).ends(9).out;
+    assert!(damaged.contains("`models/a.gguf` has another content"), "{damaged}");
+    let other = shell.run(&["package", "verify", "difference", "--base", "difference"]).ends(2).err;
+    assert!(other.contains("needs the package 0190f0f0-"), "{other}");
 }
 
 #[test]

@@ -1,0 +1,152 @@
+//! The journal of an export: which files are on the disk for certain, and how far the one in the making is.
+//!
+//! A line is written after the disk has everything that it says, so an export that was interrupted, even by unplugging the
+//! disk, can rely on it. That is done beside the copying, every 32 MiB: at most twice that is lost.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, BufRead, BufReader, Read, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    sync::Arc,
+    thread::JoinHandle,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::sums::Ident;
+use crate::{checksums::Sha256Sum, contents::Image, manifest::FileEntry, path::PackagePath};
+
+/// Bytes between two checkpoints.
+const EVERY: u64 = 32 << 20;
+/// Longest line that is read, in bytes.
+const LONGEST: u64 = 1 << 20;
+
+/// A line of the journal, as JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Line {
+    /// The first line: how contents are stored.
+    Begin { part_size: Option<u64> },
+    /// A file is complete.
+    File { path: PackagePath, entry: FileEntry },
+    /// A part is complete.
+    Part { index: u64, sha256: Sha256Sum },
+    /// All blobs of an image are complete.
+    Image(Image),
+    /// The copy of a file has come so far.
+    Partial(Partial),
+}
+
+/// A copy that has begun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Partial {
+    pub(crate) path: PackagePath,
+    pub(crate) source: Ident,
+    /// Bytes of the file that are on the disk.
+    pub(crate) done: u64,
+    /// State of the file's hasher at that point.
+    pub(crate) hasher: String,
+    /// Where the file begins in the parts.
+    pub(crate) at: Option<u64>,
+    /// State of the hasher of the part that is being written.
+    pub(crate) part_hasher: Option<String>,
+}
+
+/// An open journal.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    file: Arc<File>,
+    /// Lines that are true once the disk has everything written so far.
+    pending: Vec<Line>,
+    bytes: u64,
+    syncing: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Journal {
+    /// Opens the journal at `path` to add lines to it.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+        Ok(Self { file: Arc::new(file), pending: Vec::new(), bytes: 0, syncing: None })
+    }
+
+    /// Adds a line. It is written once the disk has everything that was written before it.
+    pub(crate) fn add(&mut self, line: Line) {
+        self.pending.push(line);
+    }
+
+    /// Counts bytes that were written.
+    pub(crate) fn wrote(&mut self, bytes: u64) {
+        self.bytes += bytes;
+    }
+
+    /// Returns whether it is time for [`Self::checkpoint`].
+    pub(crate) fn is_due(&self) -> bool {
+        self.bytes >= EVERY
+    }
+
+    /// Lets the disk store everything written so far, and then the lines that are pending. Waits for the checkpoint before
+    /// this one only.
+    ///
+    /// # Errors
+    /// The checkpoint before failed. Nothing after it counts as stored.
+    pub(crate) fn checkpoint(&mut self) -> io::Result<()> {
+        self.wait()?;
+        self.bytes = 0;
+        let (file, lines) = (Arc::clone(&self.file), std::mem::take(&mut self.pending));
+        self.syncing = Some(std::thread::spawn(move || store(&file, &lines)));
+        Ok(())
+    }
+
+    /// Stores everything and waits for it.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.checkpoint()?;
+        self.wait()
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        let Some(thread) = self.syncing.take() else { return Ok(()) };
+        thread.join().map_err(|_| io::Error::other("the thread that writes the journal died"))?
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // The lines are of use for the next run; an error then just costs a part of the work.
+        let _ = self.wait();
+    }
+}
+
+/// Lets the file system store everything (files of a hub cache are many and small, so not each by itself), and then writes
+/// the lines.
+fn store(file: &File, lines: &[Line]) -> io::Result<()> {
+    rustix::fs::syncfs(file)?;
+    if lines.is_empty() {
+        return Ok(());
+    }
+    let mut text = Vec::new();
+    for line in lines {
+        serde_json::to_writer(&mut text, line)?;
+        text.push(b'\n');
+    }
+    (&*file).write_all(&text)?;
+    file.sync_data()
+}
+
+/// Reads the lines of a journal. A line that a crash cut ends it.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<Line>> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        file => file?,
+    };
+    let (mut from, mut lines) = (BufReader::new(file), Vec::new());
+    loop {
+        let mut line = Vec::new();
+        (&mut from).take(LONGEST).read_until(b'\n', &mut line)?;
+        match serde_json::from_slice(&line) {
+            Ok(read) if line.ends_with(b"\n") => lines.push(read),
+            _ => return Ok(lines),
+        }
+    }
+}

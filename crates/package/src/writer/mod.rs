@@ -1,0 +1,451 @@
+//! Writes a package.
+//!
+//! Everything new goes into the folder [`STAGING`] first, so that a package which is there already stays whole until the new
+//! one is complete. Then the new manifest is stored in that folder; that is the point of no return, after which the files are
+//! put in place, by the next run if this one dies. Files of the package as it was that have not changed stay where they are.
+//! An export that was interrupted goes on where its [journal](journal) ends.
+
+mod copy;
+mod earlier;
+mod journal;
+mod output;
+mod place;
+mod sums;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+    fs::{self, File},
+    io::{self, Read},
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+use earlier::Earlier;
+use journal::{Journal, Line, Partial};
+use output::{FolderOutput, PartsOutput};
+pub use sums::{Ident, Sums};
+
+use crate::{
+    checksums::Sha256Sum,
+    contents::{Contents, IMAGES, Image},
+    hashing::Hasher,
+    manifest::{Base, FORMAT_VERSION, FileEntry, Manifest, Parts, STAGING},
+    package::Package,
+    path::{LinkTarget, PackagePath},
+    verify::Progress,
+};
+
+/// Bytes that are read at a time.
+const PIECE: usize = 1 << 20;
+
+/// What a new package is to be.
+#[derive(Debug, Default)]
+pub struct WriterOptions {
+    /// Size of parts, in bytes; `None` for a file of its own for each content.
+    pub part_size: Option<u64>,
+    /// The package to make the difference to.
+    pub base: Option<BaseManifest>,
+    /// The present time, in milliseconds since 1970, UTC.
+    pub now_ms: i64,
+}
+
+/// The manifest of a package that is the base of a difference.
+#[derive(Debug)]
+pub struct BaseManifest {
+    pub manifest: Manifest,
+    /// SHA-256 of the manifest's text.
+    pub sha256: Sha256Sum,
+}
+
+/// Who makes a package, and when.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    /// A UUID.
+    pub id: String,
+    /// RFC 3339, UTC.
+    pub created_at: String,
+    pub gateway_version: String,
+}
+
+/// Makes the text of a signature from that of the manifest.
+pub type Signer<'a> = dyn Fn(&[u8]) -> io::Result<String> + 'a;
+
+/// Why a package can't be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    #[error("it was stopped")]
+    Stopped,
+    #[error("{} has something else in it, such as `{}`: name an empty folder, or that of a package", dir.display(), found.display())]
+    Occupied { dir: PathBuf, found: PathBuf },
+    #[error("another export into {} is under way", .0.display())]
+    Busy(PathBuf),
+    #[error("parts of {0} bytes are too small: at least {min} are needed", min = crate::manifest::SMALLEST_PART)]
+    PartSize(u64),
+    #[error("`{0}` was changed while it was read: run the export again when nobody writes to it")]
+    Changed(PackagePath),
+    #[error("`{0}` is in the package twice")]
+    Twice(PackagePath),
+    #[error("{what}: {error}")]
+    Io { what: String, error: io::Error },
+    #[error(transparent)]
+    Manifest(#[from] crate::manifest::ManifestError),
+}
+
+impl WriteError {
+    /// Whether there is no space left.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Io { error, .. }
+            if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+    }
+}
+
+/// Says what was done when an error came.
+fn at(what: impl fmt::Display) -> impl FnOnce(io::Error) -> WriteError {
+    let what = format!("{what}");
+    move |error| match error.kind() {
+        io::ErrorKind::Interrupted => WriteError::Stopped,
+        _ => WriteError::Io { what, error },
+    }
+}
+
+/// A package in the making. Its methods block, and return [`WriteError::Stopped`] soon after [`Progress::stop`] was set.
+#[derive(Debug)]
+pub struct PackageWriter {
+    dir: PathBuf,
+    /// Whether the folder was made for this package.
+    is_new: bool,
+    /// Held until the writer is dropped.
+    _lock: File,
+    /// Files that are complete on the disk, from earlier runs.
+    known: BTreeMap<PackagePath, FileEntry>,
+    /// Images whose blobs are all among `known` or in the base.
+    known_images: Vec<Image>,
+    partial: Option<Partial>,
+    base: Option<BaseFiles>,
+    files: BTreeMap<PackagePath, FileEntry>,
+    links: BTreeMap<PackagePath, LinkTarget>,
+    output: Output,
+    journal: Journal,
+    progress: Arc<Progress>,
+    now_ms: i64,
+}
+
+#[derive(Debug)]
+struct BaseFiles {
+    base: Base,
+    contents: HashSet<(Sha256Sum, u64)>,
+    sizes: HashSet<u64>,
+}
+
+#[derive(Debug)]
+enum Output {
+    Folder(FolderOutput),
+    Parts(Box<PartsOutput>),
+}
+
+impl PackageWriter {
+    /// Begins a package in the folder `dir`, which is made if it is not there, or goes on with one.
+    ///
+    /// # Errors
+    /// There is something else in the folder, or it can't be written to.
+    pub fn open(dir: &Path, options: WriterOptions, progress: Arc<Progress>) -> Result<Self, WriteError> {
+        if let Some(small) = options.part_size.filter(|it| *it < crate::manifest::SMALLEST_PART) {
+            return Err(WriteError::PartSize(small));
+        }
+        let is_new = !dir.exists();
+        output::folders(dir).map_err(at(dir.display()))?;
+        let lock = place::lock(dir)?;
+        place::finish_pending(dir)?;
+        let old = place::package_of(dir)?;
+        let staging = dir.join(STAGING);
+        let journal_path = staging.join("journal");
+        let mut lines = journal::read(&journal_path).map_err(at(journal_path.display()))?;
+        let begin = Line::Begin { part_size: options.part_size };
+        if lines.first() != Some(&begin) {
+            // What an export of another kind left is of no use.
+            place::remove(&staging)?;
+            lines.clear();
+        }
+        output::folders(&staging).map_err(at(staging.display()))?;
+        let mut journal = Journal::open(&journal_path).map_err(at(journal_path.display()))?;
+        if lines.is_empty() {
+            journal.add(begin);
+        }
+        let earlier = Earlier::of(dir, old, lines, options.part_size);
+        let files = staging.join("files");
+        let mut output = match options.part_size {
+            None => Output::Folder(FolderOutput::new(files)),
+            Some(size) => Output::Parts(Box::new(PartsOutput::new(dir.to_owned(), files, size))),
+        };
+        if let Output::Parts(output) = &mut output {
+            output.sums = earlier.part_sums;
+        }
+        let base = options.base.map(|it| BaseFiles {
+            base: Base { id: it.manifest.id.clone(), manifest_sha256: it.sha256 },
+            contents: it.manifest.files.values().map(|file| (file.sha256, file.size)).collect(),
+            sizes: it.manifest.files.values().map(|file| file.size).collect(),
+        });
+        Ok(Self {
+            dir: dir.to_owned(),
+            is_new,
+            _lock: lock,
+            known: earlier.files,
+            known_images: earlier.images,
+            partial: earlier.partial,
+            base,
+            files: BTreeMap::new(),
+            links: BTreeMap::new(),
+            output,
+            journal,
+            progress,
+            now_ms: options.now_ms,
+        })
+    }
+
+    /// Returns an image that was stored before, with this configuration, if all of its blobs are still there. They are in
+    /// the package then.
+    pub fn take_image(&mut self, config: &str) -> Result<Option<Image>, WriteError> {
+        let Some(image) = self.known_images.iter().find(|it| it.config == config).cloned() else {
+            return Ok(None);
+        };
+        let digests: Option<Vec<_>> = std::iter::once(&image.config)
+            .chain(&image.layers)
+            .map(|it| it.strip_prefix("sha256:")?.parse::<Sha256Sum>().ok())
+            .collect();
+        for sum in digests.iter().flatten() {
+            if !self.take_blob(*sum)? {
+                return Ok(None);
+            }
+        }
+        Ok(digests.map(|_| image))
+    }
+
+    /// Says that all blobs of an image are in the package, for an export that goes on after an interruption.
+    pub fn image_done(&mut self, image: &Image) {
+        self.journal.add(Line::Image(image.clone()));
+    }
+
+    /// Takes over a blob that is in the package or its base already. Returns whether there is one.
+    fn take_blob(&mut self, sum: Sha256Sum) -> Result<bool, WriteError> {
+        let path = blob_path(sum)?;
+        if self.files.contains_key(&path) {
+            return Ok(true);
+        }
+        let of_base = self.base.as_ref().and_then(|it| it.contents.iter().find(|(other, _)| *other == sum));
+        if let Some((_, size)) = of_base {
+            self.add_from_base(&path, sum, *size, 0)?;
+            return Ok(true);
+        }
+        let Some(entry) = self.known.get(&path).copied() else { return Ok(false) };
+        Ok(entry.sha256 == sum && self.reuse(&path, &entry)?)
+    }
+
+    /// Writes a blob of an image under its digest, once. Returns digest and size.
+    pub fn blob(&mut self, content: &mut dyn Read) -> Result<(Sha256Sum, u64), WriteError> {
+        let start = self.offset();
+        self.begin("images/blob", 0)?;
+        let (sum, size) = self.pour(content, &"an image")?;
+        let path = blob_path(sum)?;
+        let is_there = self.files.contains_key(&path)
+            || self.base.as_ref().is_some_and(|it| it.contents.contains(&(sum, size)));
+        if is_there {
+            self.drop_written(start)?;
+            if !self.files.contains_key(&path) {
+                self.add_from_base(&path, sum, size, 0)?;
+            }
+            return Ok((sum, size));
+        }
+        self.finish_file(&path, sum, size, self.now_ms, start)?;
+        Ok((sum, size))
+    }
+
+    /// Writes a file from a stream.
+    pub fn put(&mut self, path: &PackagePath, content: &mut dyn Read) -> Result<FileEntry, WriteError> {
+        let start = self.offset();
+        self.begin(path.as_str(), 0)?;
+        let (sum, size) = self.pour(content, path)?;
+        if self.base.as_ref().is_some_and(|it| it.contents.contains(&(sum, size))) {
+            self.drop_written(start)?;
+            return self.add_from_base(path, sum, size, self.now_ms);
+        }
+        self.finish_file(path, sum, size, self.now_ms, start)
+    }
+
+    /// Adds a symbolic link.
+    ///
+    /// # Errors
+    /// There is a file or a link of that name.
+    pub fn link(&mut self, path: &PackagePath, target: LinkTarget) -> Result<(), WriteError> {
+        match self.links.insert(path.clone(), target) {
+            Some(_) => Err(WriteError::Twice(path.clone())),
+            None if self.files.contains_key(path) => Err(WriteError::Twice(path.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the files so far.
+    pub fn files(&self) -> &BTreeMap<PackagePath, FileEntry> {
+        &self.files
+    }
+
+    /// Completes the package. `sign` makes the text of the signature from that of the manifest, if there is to be one.
+    pub fn finish(
+        mut self,
+        origin: Origin,
+        contents: Contents,
+        sign: Option<&Signer<'_>>,
+    ) -> Result<Package, WriteError> {
+        let mut parts = None;
+        if let Output::Parts(output) = &mut self.output {
+            output.finish().map_err(at("the last part"))?;
+            let (size, sha256) = (output.size(), output.sums.clone());
+            parts = Some(Parts { size, sha256, modified_at: self.now_ms });
+        }
+        let manifest = Manifest {
+            format_version: FORMAT_VERSION,
+            id: origin.id,
+            created_at: origin.created_at,
+            gateway_version: origin.gateway_version,
+            base: self.base.take().map(|it| it.base),
+            parts,
+            contents,
+            files: std::mem::take(&mut self.files),
+            links: std::mem::take(&mut self.links),
+        };
+        let text = manifest.to_json()?;
+        let signature = sign.map(|sign| sign(&text)).transpose().map_err(at("the signature"))?;
+        self.journal.flush().map_err(at("the disk"))?;
+        place::commit(&self.dir, &manifest, &text, signature.as_deref())?;
+        Package::open(&self.dir).map_err(|error| at(self.dir.display())(io::Error::other(error)))
+    }
+
+    /// Removes everything that this export made. A package that was there before stays as it was.
+    pub fn discard(self) -> Result<(), WriteError> {
+        let (dir, is_new) = (self.dir.clone(), self.is_new);
+        drop(self);
+        place::remove(&dir.join(STAGING))?;
+        if is_new {
+            // Not empty if somebody put something into it meanwhile.
+            let _ = fs::remove_dir(&dir);
+        }
+        Ok(())
+    }
+
+    fn add_from_base(
+        &mut self,
+        path: &PackagePath,
+        sha256: Sha256Sum,
+        size: u64,
+        modified_at: i64,
+    ) -> Result<FileEntry, WriteError> {
+        let entry = FileEntry { size, sha256, modified_at: Some(modified_at), at: None, in_base: true };
+        self.add(path, entry)?;
+        Ok(entry)
+    }
+
+    fn add(&mut self, path: &PackagePath, entry: FileEntry) -> Result<(), WriteError> {
+        if self.links.contains_key(path) || self.files.insert(path.clone(), entry).is_some() {
+            return Err(WriteError::Twice(path.clone()));
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, name: &str, done: u64) -> Result<(), WriteError> {
+        match &mut self.output {
+            Output::Folder(output) => output.begin(name, done).map_err(at(name)),
+            Output::Parts(_) => Ok(()),
+        }
+    }
+
+    /// Returns where the next file begins in the parts.
+    fn offset(&self) -> Option<u64> {
+        match &self.output {
+            Output::Folder(_) => None,
+            Output::Parts(output) => Some(output.offset),
+        }
+    }
+
+    /// Reads a piece, unless the work is to stop.
+    fn read(&self, from: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if self.progress.stop.load(Relaxed) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            match from.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                done => return done,
+            }
+        }
+    }
+
+    fn write(&mut self, piece: &[u8]) -> io::Result<()> {
+        self.progress.bytes.fetch_add(piece.len() as u64, Relaxed);
+        self.journal.wrote(piece.len() as u64);
+        match &mut self.output {
+            Output::Folder(output) => output.write(piece),
+            Output::Parts(output) => output.write(piece),
+        }
+    }
+
+    /// Writes everything that comes from a reader. Returns its sum and size.
+    fn pour(&mut self, from: &mut dyn Read, what: &dyn fmt::Display) -> Result<(Sha256Sum, u64), WriteError> {
+        let (mut hasher, mut size, mut buffer) = (Hasher::default(), 0, vec![0; PIECE]);
+        loop {
+            let n = self.read(from, &mut buffer).map_err(at(what))?;
+            if n == 0 {
+                return Ok((hasher.finish(), size));
+            }
+            hasher.update(&buffer[..n]);
+            self.write(&buffer[..n]).map_err(at(what))?;
+            size += n as u64;
+        }
+    }
+
+    fn note_parts(&mut self) {
+        if let Output::Parts(output) = &mut self.output {
+            for (index, sha256) in output.complete.drain(..) {
+                self.journal.add(Line::Part { index, sha256 });
+            }
+        }
+    }
+
+    /// Forgets what was written since `start`.
+    fn drop_written(&mut self, start: Option<u64>) -> Result<(), WriteError> {
+        match &mut self.output {
+            Output::Folder(output) => output.discard().map_err(at("a file that is not needed")),
+            Output::Parts(output) => {
+                output.move_to(start.unwrap_or(output.offset));
+                Ok(())
+            }
+        }
+    }
+
+    fn finish_file(
+        &mut self,
+        path: &PackagePath,
+        sha256: Sha256Sum,
+        size: u64,
+        modified_at: i64,
+        start: Option<u64>,
+    ) -> Result<FileEntry, WriteError> {
+        if let Output::Folder(output) = &mut self.output {
+            output.finish(path, modified_at).map_err(at(path))?;
+        }
+        let entry = FileEntry { size, sha256, modified_at: Some(modified_at), at: start, in_base: false };
+        self.add(path, entry)?;
+        self.note_parts();
+        self.journal.add(Line::File { path: path.clone(), entry });
+        if self.journal.is_due() {
+            self.journal.checkpoint().map_err(at("the disk"))?;
+        }
+        Ok(entry)
+    }
+}
+
+fn blob_path(sum: Sha256Sum) -> Result<PackagePath, WriteError> {
+    PackagePath::new(&format!("{IMAGES}/blobs/sha256/{sum}"))
+        .map_err(|error| at("an image")(io::Error::other(error)))
+}

@@ -1,0 +1,262 @@
+//! Where the bytes of an export go: each file by itself, or all of them one after another into parts of equal size.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Read, Seek, SeekFrom, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use crate::{
+    checksums::Sha256Sum, hashing::Hasher, manifest::Manifest, package::open_file, path::PackagePath,
+};
+
+/// Ending of a file that is not complete.
+const PART: &str = ".part";
+
+/// What a hole reads as.
+static ZEROS: [u8; super::PIECE] = [0; super::PIECE];
+
+/// Opens a file of a package to be written: private, and never an existing link.
+pub(super) fn create(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        folders(folder)?;
+    }
+    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+/// Makes private folders.
+pub(super) fn folders(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Sets the time of modification of a file, in milliseconds since 1970.
+pub(super) fn set_modified(file: &File, ms: i64) -> io::Result<()> {
+    let time = match u64::try_from(ms) {
+        Ok(ms) => SystemTime::UNIX_EPOCH + Duration::from_millis(ms),
+        Err(_) => SystemTime::UNIX_EPOCH,
+    };
+    file.set_modified(time)
+}
+
+/// One file after another.
+#[derive(Debug)]
+pub(super) struct FolderOutput {
+    files: PathBuf,
+    open: Option<(File, PathBuf)>,
+}
+
+impl FolderOutput {
+    pub(super) fn new(files: PathBuf) -> Self {
+        Self { files, open: None }
+    }
+
+    /// Begins a file under a name for the meantime, or goes on behind its first `done` bytes.
+    pub(super) fn begin(&mut self, name: &str, done: u64) -> io::Result<()> {
+        let path = self.files.join(format!("{name}{PART}"));
+        let mut file = create(&path)?;
+        if file.metadata()?.len() < done {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is shorter than its journal says"));
+        }
+        file.set_len(done)?;
+        file.seek(SeekFrom::Start(done))?;
+        self.open = Some((file, path));
+        Ok(())
+    }
+
+    /// Writes a piece. Pieces of zeros become holes, where the file system has them.
+    pub(super) fn write(&mut self, piece: &[u8]) -> io::Result<()> {
+        let Some((file, _)) = &mut self.open else { return Err(io::ErrorKind::NotConnected.into()) };
+        if ZEROS.get(..piece.len()) == Some(piece) {
+            return file.seek_relative(piece.len() as i64);
+        }
+        file.write_all(piece)
+    }
+
+    /// Completes the file and gives it its name.
+    pub(super) fn finish(&mut self, path: &PackagePath, modified_at: i64) -> io::Result<()> {
+        let Some((mut file, from)) = self.open.take() else { return Err(io::ErrorKind::NotConnected.into()) };
+        // A hole at the end has not made the file longer yet.
+        let end = file.stream_position()?;
+        file.set_len(end)?;
+        set_modified(&file, modified_at)?;
+        let to = path.below(&self.files);
+        if let Some(folder) = to.parent() {
+            folders(folder)?;
+        }
+        fs::rename(from, to)
+    }
+
+    pub(super) fn discard(&mut self) -> io::Result<()> {
+        match self.open.take() {
+            Some((_, path)) => fs::remove_file(path),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Parts of equal size.
+#[derive(Debug)]
+pub(super) struct PartsOutput {
+    /// Folder of the package as it was, from which parts may be taken over.
+    old: PathBuf,
+    /// Folder of new parts.
+    files: PathBuf,
+    size: u64,
+    /// Offset of the next byte in all parts.
+    pub(super) offset: u64,
+    open: Option<(File, Hasher)>,
+    /// Sums of the complete parts before `offset`, and of those from earlier runs behind it.
+    pub(super) sums: Vec<Sha256Sum>,
+    /// The state of the open part's hasher that the journal has, and the offset that it is for.
+    pub(super) resume: Option<(u64, Hasher)>,
+    /// Whether this run has written anything. What lies behind it is no longer what earlier runs wrote there.
+    pub(super) has_written: bool,
+    /// Parts that became complete since the journal was told.
+    pub(super) complete: Vec<(u64, Sha256Sum)>,
+}
+
+impl PartsOutput {
+    pub(super) fn new(old: PathBuf, files: PathBuf, size: u64) -> Self {
+        let (sums, complete) = (Vec::new(), Vec::new());
+        Self { old, files, size, offset: 0, open: None, sums, resume: None, has_written: false, complete }
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn new_part(&self, index: u64) -> PathBuf {
+        self.files.join(Manifest::part_name(index))
+    }
+
+    fn unfinished(&self, index: u64) -> PathBuf {
+        self.files.join(format!("{}{PART}", Manifest::part_name(index)))
+    }
+
+    /// Returns where a complete part lies: a new one, or one of the package as it was.
+    fn complete_part(&self, index: u64) -> PathBuf {
+        let new = self.new_part(index);
+        if new.exists() { new } else { self.old.join(Manifest::part_name(index)) }
+    }
+
+    /// Moves to `offset`, before which everything is written: whatever comes next is written there.
+    pub(super) fn move_to(&mut self, offset: u64) {
+        if offset != self.offset {
+            self.open = None;
+        }
+        self.offset = offset;
+    }
+
+    pub(super) fn write(&mut self, mut piece: &[u8]) -> io::Result<()> {
+        self.has_written = true;
+        while !piece.is_empty() {
+            let inside = self.offset % self.size;
+            let room = usize::try_from(self.size - inside).unwrap_or(usize::MAX);
+            let (now, later) = piece.split_at(room.min(piece.len()));
+            let (file, hasher) = self.part()?;
+            file.write_all(now)?;
+            hasher.update(now);
+            self.offset += now.len() as u64;
+            if self.offset.is_multiple_of(self.size) {
+                self.end_part()?;
+            }
+            piece = later;
+        }
+        Ok(())
+    }
+
+    /// Returns the part to write to, open at the offset.
+    fn part(&mut self) -> io::Result<&mut (File, Hasher)> {
+        if self.open.is_none() {
+            self.open = Some(self.open_part()?);
+        }
+        self.open.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    fn open_part(&mut self) -> io::Result<(File, Hasher)> {
+        let (index, inside) = (self.offset / self.size, self.offset % self.size);
+        self.sums.truncate(usize::try_from(index).unwrap_or(usize::MAX));
+        let path = self.unfinished(index);
+        let resumed = self.resume.take().filter(|(at, _)| *at == self.offset);
+        if let Some((_, hasher)) = resumed
+            && path.metadata().is_ok_and(|it| it.len() >= inside)
+        {
+            let mut file = create(&path)?;
+            file.set_len(inside)?;
+            file.seek(SeekFrom::Start(inside))?;
+            return Ok((file, hasher));
+        }
+        let mut hasher = Hasher::default();
+        if inside > 0 {
+            self.take_over(index, inside, &mut hasher)?;
+        }
+        let mut file = create(&path)?;
+        file.set_len(inside)?;
+        file.seek(SeekFrom::Start(inside))?;
+        Ok((file, hasher))
+    }
+
+    /// Brings the first bytes of a part into the unfinished one: they are there, or in a complete part of an earlier run.
+    fn take_over(&self, index: u64, bytes: u64, hasher: &mut Hasher) -> io::Result<()> {
+        let unfinished = self.unfinished(index);
+        if unfinished.metadata().is_ok_and(|it| it.len() >= bytes) {
+            return hash(&mut open_file(&unfinished)?.take(bytes), hasher, None);
+        }
+        let from = open_file(&self.complete_part(index))?;
+        if from.metadata()?.len() < bytes {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a part is shorter than the files in it"));
+        }
+        let mut to = create(&unfinished)?;
+        hash(&mut from.take(bytes), hasher, Some(&mut to))
+    }
+
+    fn end_part(&mut self) -> io::Result<()> {
+        let Some((file, hasher)) = self.open.take() else { return Ok(()) };
+        drop(file);
+        let index = (self.offset - 1) / self.size;
+        fs::rename(self.unfinished(index), self.new_part(index))?;
+        let sum = hasher.finish();
+        self.sums.truncate(usize::try_from(index).unwrap_or(usize::MAX));
+        self.sums.push(sum);
+        self.complete.push((index, sum));
+        Ok(())
+    }
+
+    /// Completes the last part.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        if !self.offset.is_multiple_of(self.size) {
+            // It is opened if everything in it was taken over.
+            self.part()?;
+            self.end_part()?;
+        }
+        let count = usize::try_from(self.offset.div_ceil(self.size)).unwrap_or(usize::MAX);
+        self.sums.truncate(count);
+        if self.sums.len() == count {
+            Ok(())
+        } else {
+            Err(io::Error::new(io::ErrorKind::InvalidData, "the journal lacks the checksum of a part"))
+        }
+    }
+
+    /// Returns the state of the unfinished part's hasher.
+    pub(super) fn state(&self) -> Option<String> {
+        self.open.as_ref().map(|(_, hasher)| hasher.state())
+    }
+}
+
+/// Hashes what comes from a reader, and copies it if there is a file to copy it to.
+fn hash(from: &mut dyn Read, hasher: &mut Hasher, mut to: Option<&mut File>) -> io::Result<()> {
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let n = from.read(&mut buffer)?;
+        if n == 0 {
+            return Ok(());
+        }
+        hasher.update(&buffer[..n]);
+        if let Some(to) = &mut to {
+            to.write_all(&buffer[..n])?;
+        }
+    }
+}
