@@ -230,6 +230,7 @@ services_tools() {
     # Reverse proxies, for the files in deploy/proxy.
     have nginx || install_packages nginx || skip tools "nginx is missing"
     have caddy || install_packages caddy || skip tools "caddy is missing"
+    have minisign || install_packages minisign || skip tools "minisign is missing"
     have curl || install_packages curl || skip tools "curl is missing"
     [ -e /usr/lib/x86_64-linux-gnu/faketime ] || install_packages libfaketime || skip tools "libfaketime is missing"
 }

@@ -43,7 +43,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("gantry-connect", &[]),
-    ("gantry-cli", &["gantry-connect", "gantry-domain", "gantry-settings"]),
+    ("gantry-cli", &["gantry-connect", "gantry-domain", "gantry-package", "gantry-settings"]),
     ("gantry-inspect", &["gantry-domain"]),
     (
         "gantry-admin-api",

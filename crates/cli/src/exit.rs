@@ -19,6 +19,7 @@ pub enum Exit {
     Invalid = 6,
     Conflict = 7,
     TimedOut = 8,
+    Damaged = 9,
     Interrupted = 130,
 }
 
@@ -33,6 +34,7 @@ impl Exit {
         Self::Invalid,
         Self::Conflict,
         Self::TimedOut,
+        Self::Damaged,
         Self::Interrupted,
     ];
 
@@ -58,6 +60,7 @@ impl Exit {
             Self::Invalid => "The gateway refuses the values; every problem is printed with its field.",
             Self::Conflict => "The state of the object does not allow it, or the name is taken.",
             Self::TimedOut => "`--timeout` passed before the operation ended; the gateway goes on with it.",
+            Self::Damaged => "A deployment package is damaged, or its signature does not hold.",
             Self::Interrupted => "Interrupted with Ctrl-C.",
         }
     }
@@ -134,6 +137,7 @@ pub(crate) enum Failure {
     Refused(Box<Refusal>),
     Failed(String),
     TimedOut(String),
+    Damaged(String),
     Interrupted,
 }
 
@@ -148,6 +152,7 @@ impl Failure {
             Self::Refused(refusal) => refusal.exit(),
             Self::Failed(_) => Exit::Failed,
             Self::TimedOut(_) => Exit::TimedOut,
+            Self::Damaged(_) => Exit::Damaged,
             Self::Interrupted => Exit::Interrupted,
         }
     }
@@ -169,7 +174,8 @@ impl Failure {
             | Self::Unreachable(it)
             | Self::NotFound(it)
             | Self::Failed(it)
-            | Self::TimedOut(it) => format!("gantry: {it}\n"),
+            | Self::TimedOut(it)
+            | Self::Damaged(it) => format!("gantry: {it}\n"),
             Self::Refused(it) => refused(it),
         }
     }
@@ -191,6 +197,7 @@ impl Failure {
                     Exit::Unreachable => "unreachable",
                     Exit::NotFound => "not_found",
                     Exit::TimedOut => "timed_out",
+                    Exit::Damaged => "damaged",
                     Exit::Interrupted => "interrupted",
                     _ => "failed",
                 };

@@ -22,6 +22,7 @@ mod options;
 mod orgs;
 mod output;
 mod own;
+mod package;
 mod private_file;
 mod progress;
 mod registry;
@@ -112,6 +113,7 @@ fn perform(verb: &str, matches: &ArgMatches, leaf: &ArgMatches, out: Out) -> Out
         "man" => return local::man(command(), matches, &out),
         "exit-codes" => return out.raw(Exit::list().as_bytes()),
         "context" => return context::run(matches, &out),
+        "package" => return package::run(matches, &out),
         _ => {}
     }
     let target = Target::of(leaf)?;

@@ -84,6 +84,21 @@ fn separated(n: i64) -> String {
     if n < 0 { format!("-{text}") } else { text }
 }
 
+/// Formats a number of bytes: `20.1 GiB`.
+pub(crate) fn bytes(n: u64) -> String {
+    if n < 1024 {
+        return format!("{n} bytes");
+    }
+    let (mut size, mut unit) = (n as f64, "");
+    for larger in ["KiB", "MiB", "GiB", "TiB"] {
+        if size < 1024.0 {
+            break;
+        }
+        (size, unit) = (size / 1024.0, larger);
+    }
+    format!("{size:.1} {unit}")
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -99,6 +114,16 @@ mod tests {
             assert!(text.contains("\\u009b2J"), "{text}");
             assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
         }
+    }
+
+    #[test]
+    fn bytes_have_the_unit_that_fits() {
+        for (n, text) in
+            [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KiB"), (21_582_000_000, "20.1 GiB")]
+        {
+            assert_eq!(bytes(n), text);
+        }
+        assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
     }
 
     #[test]

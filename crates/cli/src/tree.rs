@@ -15,7 +15,7 @@ use crate::{
     gateway_options::connected,
     images, keys, local, models,
     options::{flag, option, positional},
-    orgs, own, registry, sign_in, status, tokens, top, upstreams, usage, users,
+    orgs, own, package, registry, sign_in, status, tokens, top, upstreams, usage, users,
 };
 
 /// The whole command line.
@@ -50,6 +50,7 @@ pub fn command() -> Command {
         .subcommand(owner())
         .subcommand(secrets())
         .subcommand(backup())
+        .subcommand(package::command())
         .subcommand(sign_in::login_command())
         .subcommand(sign_in::logout_command())
         .subcommand(context::command())

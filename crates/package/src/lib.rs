@@ -12,6 +12,8 @@ pub mod manifest;
 pub mod model_manifest;
 pub mod package;
 pub mod path;
+pub mod sbom;
+pub mod sign;
 pub mod source;
 pub mod unpack;
 pub mod verify;

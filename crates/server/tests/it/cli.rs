@@ -12,6 +12,7 @@ mod models;
 mod newcomer;
 mod offline;
 mod own;
+mod package;
 mod people;
 mod registry;
 mod signing_in;
