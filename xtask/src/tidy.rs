@@ -36,6 +36,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "gantry-connect",
             "gantry-domain",
+            "gantry-package",
             "gantry-settings",
             "gantry-store",
             "gantry-runtime",
@@ -47,7 +48,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gantry-inspect", &["gantry-domain"]),
     (
         "gantry-admin-api",
-        &["gantry-connect", "gantry-domain", "gantry-inspect", "gantry-settings", "gantry-store"],
+        &[
+            "gantry-connect",
+            "gantry-domain",
+            "gantry-inspect",
+            "gantry-package",
+            "gantry-settings",
+            "gantry-store",
+        ],
     ),
     ("gantry-bench", &[]),
 ];

@@ -14,6 +14,7 @@ pub mod bootstrap;
 mod caller;
 mod chat;
 mod cookies;
+mod deployment;
 mod disk;
 pub mod doc;
 mod duplicate;

@@ -54,6 +54,8 @@ words! {
         Registry = "registry",
         /// An archive of images; the object's id is its path.
         Image = "image",
+        /// A deployment package; the object's id is its folder.
+        Package = "package",
     }
 }
 
@@ -134,6 +136,12 @@ actions! {
     RegistryRemove = "registry.remove" on Registry;
     /// Images were loaded from a file.
     ImageLoad = "image.load" on Image;
+    /// A deployment package was to be written.
+    PackageExport = "package.export" on Package;
+    /// Images, weights or models were to be taken from a deployment package.
+    PackageImport = "package.import" on Package;
+    /// The database was to be replaced by a dump.
+    DatabaseRestore = "database.restore" on Package;
 }
 
 /// Who did it.

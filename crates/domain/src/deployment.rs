@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::ModelId;
+use crate::{ModelId, view};
 
 /// Free space that an export needs, as a multiple of what it is estimated to write.
 pub const DISK_MARGIN: f64 = 1.2;
@@ -75,6 +75,42 @@ pub struct ImportRequest {
     pub include_images: bool,
     pub include_weights: bool,
     pub include_hub_cache: bool,
+}
+
+view! {
+    /// What an import would do with images and files.
+    #[derive(Debug, Clone, Default)]
+    pub struct ImportPlan {
+        /// Images that would be loaded.
+        pub load_images: Vec<String>,
+        /// Those of them whose name another image of this machine has now. That one stays, without the name.
+        pub replaced_images: Vec<String>,
+        /// Images that are there already.
+        pub present_images: Vec<String>,
+        /// Images that models need, and that are neither in the package nor on this machine.
+        pub missing_images: Vec<String>,
+        /// Files of weights that would be put in place.
+        pub new_files: u64,
+        /// Their bytes.
+        pub new_bytes: u64,
+        /// Files that are there with the same size. They are compared before anything is put in place, and left as they are.
+        pub present_files: u64,
+        /// Files that are there with another size: the import is refused.
+        pub conflicting_files: Vec<String>,
+        /// Free bytes where weights would go.
+        pub available_bytes: u64,
+        /// What the package itself lacks, such as a base that was not named.
+        pub problems: Vec<String>,
+    }
+}
+
+impl ImportPlan {
+    /// Whether an import could do its work now.
+    pub fn is_possible(&self) -> bool {
+        self.conflicting_files.is_empty()
+            && self.problems.is_empty()
+            && self.new_bytes <= self.available_bytes
+    }
 }
 
 /// Which dump a restore reads, and what it does before.

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, io, io::Write, path::Path, process::ExitCode};
 use clap::ArgMatches;
 use gantry_cli::{Exit, command};
 use gantry_connect::HttpUrl;
+use gantry_package::sign::PublicKey;
 use gantry_settings::{Entry, Origin, Settings, SettingsError, Sources};
 use tracing_subscriber::EnvFilter;
 
@@ -135,21 +136,19 @@ fn check_texts(settings: &Settings) -> Result<(), SettingsError> {
     if settings.engines.hub_endpoint.as_deref().is_some_and(|it| HttpUrl::parse(it).is_none()) {
         return refuse("HUB_ENDPOINT", "must be of the form https://host[:port][/path]".to_owned());
     }
+    if let Some(Err(error)) = settings.engines.package_trusted_key.as_deref().map(PublicKey::parse) {
+        return refuse(
+            "PACKAGE_TRUSTED_KEY",
+            format!("must be a public key as `gantry package key` prints it: {error}"),
+        );
+    }
     Ok(())
 }
 
 fn print_settings(entries: &[Entry], json: bool) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     if json {
-        let rows: Vec<_> = entries
-            .iter()
-            .map(|it| {
-                serde_json::json!({
-                    "name": it.name, "group": it.group, "doc": it.doc, "allowed": it.allowed,
-                    "default": it.default, "value": it.value, "source": it.origin.to_string(),
-                })
-            })
-            .collect();
+        let rows: Vec<_> = entries.iter().map(Entry::to_json).collect();
         writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?;
         return Ok(());
     }

@@ -8,6 +8,7 @@ mod cli;
 mod commands;
 mod data_dir;
 mod demo;
+mod deployment;
 mod descriptors;
 mod door;
 mod engine_runtime;

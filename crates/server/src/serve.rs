@@ -93,7 +93,7 @@ impl Gateway {
         let machine = Arc::new(machine.context("GPU_INVENTORY_FILE can't be used")?);
         let traced = otlp::Counts::default();
         let (spans, exporter) = otlp::open(&settings, &traced)?.unzip();
-        let storage = Storage::open(&settings).await?;
+        let storage = Storage::open(&settings, entries).await?;
         // The bootstrap password is no longer needed.
         settings.sign_in.admin_bootstrap_password = None;
         let (limiter, share) = wiring::limiter(&settings, &storage)?;

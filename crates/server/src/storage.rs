@@ -17,7 +17,7 @@ use gantry_domain::{
     audit::{Actor, Origin},
     models_dir::ModelsDirRules,
 };
-use gantry_settings::Settings;
+use gantry_settings::{Entry, Settings};
 use gantry_store::{Store, StoreResult};
 use secrecy::SecretString;
 use tracing::{info, warn};
@@ -45,11 +45,14 @@ pub(crate) struct Storage {
     pub(crate) passwords: Passwords,
     pub(crate) cookies: Cookies,
     pub(crate) internal_key: SecretString,
+    /// The settings as people may see them.
+    pub(crate) public_settings: serde_json::Value,
     _locks: (data_dir::Lock, Option<data_dir::Lock>),
 }
 
 impl Storage {
-    pub(crate) async fn open(settings: &Settings) -> anyhow::Result<Self> {
+    /// Opens everything. `entries` are the settings as people may see them.
+    pub(crate) async fn open(settings: &Settings, entries: &[Entry]) -> anyhow::Result<Self> {
         let clock = Clock::default();
         let data_dir = std::path::absolute(&settings.data.data_dir).context("DATA_DIR can't be resolved")?;
         let lock = data_dir::lock(&data_dir)?;
@@ -103,6 +106,7 @@ impl Storage {
             passwords,
             cookies,
             internal_key,
+            public_settings: entries.iter().map(Entry::to_json).collect(),
             _locks: (lock, database_lock),
         })
     }

@@ -32,7 +32,9 @@ use secrecy::SecretString;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::{
-    adapters, descriptors,
+    adapters,
+    deployment::Packages,
+    descriptors,
     engine_runtime::{self, EngineRuntime},
     monitor::Watch,
     runtime_health::RuntimeHealth,
@@ -154,6 +156,7 @@ pub(crate) fn app(
         engines: Arc::clone(&adapter) as _,
         engine_images: Arc::clone(&adapter) as _,
         hub: Arc::clone(&adapter) as _,
+        deployment: Arc::new(Packages(Arc::clone(control))),
         data_plane: Arc::clone(&adapter) as _,
         checks: Arc::clone(&adapter) as _,
         allowances: adapter,

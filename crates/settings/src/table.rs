@@ -223,6 +223,12 @@ settings! {
         /// Folders that deployment packages are written to and read from, separated by commas; empty means `exports` in
         /// the data directory.
         export_dirs: Paths = "";
+        /// File of the secret key that deployment packages are signed with, as `gantry package key --no-password` makes it;
+        /// empty: packages are not signed.
+        package_signing_key: Option<PathBuf> = "";
+        /// Public key that deployment packages must be signed with to be imported or restored from, as `gantry package key`
+        /// prints it; empty: packages without a signature are taken as well.
+        package_trusted_key: Option<String> = "";
         /// Address of the model hub, as in `https://hub.example.org`; `http://` is for a mirror in your own network,
         /// since tokens then travel unencrypted. Empty means the public hub, `https://huggingface.co`, which is also
         /// the engines' default. With `OFFLINE_MODE` no hub is asked.

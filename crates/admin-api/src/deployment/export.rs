@@ -16,7 +16,7 @@ use super::{DeploymentJob, folder};
 use crate::{
     App,
     caller::Caller,
-    error::Outcome,
+    error::{Outcome, Problem},
     operation::{Accepted, Body, Field, Id, Line, Operation, OptionalBody, form},
 };
 
@@ -84,10 +84,11 @@ pub(crate) async fn export(
     caller: Caller,
     Body(body): Body<Export>,
 ) -> Outcome<Accepted<DeploymentJob>> {
-    let (dirs, output_dir, since) = (app.files.export_dirs.clone(), body.output_dir.clone(), body.since.clone());
+    let (dirs, output_dir, since) =
+        (app.files.export_dirs.clone(), body.output_dir.clone(), body.since.clone());
     let look = move || {
         let since = since.map(|it| folder::existing(&dirs, &it, "since")).transpose()?;
-        Ok((folder::new(&dirs, &output_dir, "output_dir")?, since))
+        Ok::<_, Problem>((folder::new(&dirs, &output_dir, "output_dir")?, since))
     };
     let (dir, since) = app.files.disk.look(look).await??;
     let request = ExportRequest {
@@ -158,7 +159,7 @@ pub(crate) async fn model(
     let (dirs, object, since) = (app.files.export_dirs.clone(), output_dir.clone(), body.since.clone());
     let look = move || {
         let since = since.map(|it| folder::existing(&dirs, &it, "since")).transpose()?;
-        Ok((folder::new(&dirs, &output_dir, "output_dir")?, since))
+        Ok::<_, Problem>((folder::new(&dirs, &output_dir, "output_dir")?, since))
     };
     let (dir, since) = app.files.disk.look(look).await??;
     let request = ExportRequest {
@@ -222,14 +223,16 @@ view! {
     }
 }
 
-pub(crate) const ESTIMATE: Operation = Operation::new("estimateDeploymentSize", "How large a package would be")
-    .about("The sizes are those of the files, the images and the database as they are now. Nothing is written.")
-    .errors(&[ErrorCode::PathNotAllowed, ErrorCode::RuntimeUnavailable, ErrorCode::HostUnavailable]);
+pub(crate) const ESTIMATE: Operation = Operation::new(
+    "estimateDeploymentSize",
+    "How large a package would be",
+)
+.about("The sizes are those of the files, the images and the database as they are now. Nothing is written.")
+.errors(&[ErrorCode::PathNotAllowed, ErrorCode::RuntimeUnavailable, ErrorCode::HostUnavailable]);
 
 pub(crate) async fn estimate(app: State<App>, Body(body): Body<Size>) -> Outcome<Json<SizeEstimate>> {
     let (dirs, output_dir) = (app.files.export_dirs.clone(), body.output_dir);
-    let dir: PathBuf =
-        app.files.disk.look(move || folder::new(&dirs, &output_dir, "output_dir")).await??;
+    let dir: PathBuf = app.files.disk.look(move || folder::new(&dirs, &output_dir, "output_dir")).await??;
     let request = ExportRequest {
         dir,
         model: None,

@@ -39,12 +39,14 @@ pub(super) fn new(dirs: &[PathBuf], text: &str, param: &str) -> Result<PathBuf, 
 /// Those of [`new`], and 404 if there is nothing.
 pub(super) fn existing(dirs: &[PathBuf], text: &str, param: &str) -> Result<PathBuf, Problem> {
     // Several folders may have one of this name: the first one that is there counts.
-    let found = dirs.iter().filter_map(|dir| new(std::slice::from_ref(dir), text, param).ok()).find(|it| it.exists());
+    let found =
+        dirs.iter().filter_map(|dir| new(std::slice::from_ref(dir), text, param).ok()).find(|it| it.exists());
     if let Some(found) = found {
         return Ok(found);
     }
     new(dirs, text, param)?;
-    let message = format!("there is no `{text}` in the folders of EXPORT_DIRS, which `gantry settings` prints");
+    let message =
+        format!("there is no `{text}` in the folders of EXPORT_DIRS, which `gantry settings` prints");
     Err(Problem(ApiError::new(ErrorCode::NotFound, message).with_param(param)))
 }
 

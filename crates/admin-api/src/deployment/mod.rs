@@ -3,7 +3,6 @@
 pub(crate) mod export;
 mod folder;
 pub(crate) mod import;
-mod rename;
 pub(crate) mod restore;
 
 use std::time::Duration;
@@ -11,6 +10,7 @@ use std::time::Duration;
 use axum::{
     Json,
     extract::{FromRequestParts, State},
+    http::request::Parts as RequestParts,
 };
 use gantry_domain::{
     ApiError, ErrorCode, JobId, Timestamp,
@@ -116,10 +116,11 @@ pub(crate) struct DeploymentId(JobId);
 impl<S: Send + Sync> FromRequestParts<S> for DeploymentId {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut axum::http::request::Parts, state: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut RequestParts, state: &S) -> Result<Self, Problem> {
         let text = id_text(parts, state).await?;
         let number = text.strip_prefix(PREFIX).and_then(|it| it.parse().ok()).filter(|it| *it > 0);
-        let unknown = || Problem(ApiError::new(ErrorCode::NotFound, "ids of jobs are of the form deploy-<number>"));
+        let unknown =
+            || Problem(ApiError::new(ErrorCode::NotFound, "ids of jobs are of the form deploy-<number>"));
         number.map(|it| Self(JobId(it))).ok_or_else(unknown)
     }
 }
@@ -135,7 +136,8 @@ pub(crate) async fn status(app: State<App>) -> Outcome<LastJob> {
     })
 }
 
-pub(crate) const JOBS: Operation = Operation::new("listDeploymentJobs", "The last 20 deployment jobs, newest first");
+pub(crate) const JOBS: Operation =
+    Operation::new("listDeploymentJobs", "The last 20 deployment jobs, newest first");
 
 pub(crate) async fn jobs(app: State<App>) -> Outcome<Listed<DeploymentJob>> {
     let jobs = app.store.read().await?.deployment_jobs(HISTORY).await?;

@@ -88,17 +88,38 @@ pub(crate) async fn create(
     if !wish.force() && !app.engines.is_simulated(&model) {
         fill::files_are_there(&app, named_files(&draft, &body, None)).await?;
     }
+    let model = insert(&app, &caller, &draft).await?;
+    Ok(Created(ModelView::for_caller(&app, &caller, &model)))
+}
+
+/// Stores a new model.
+///
+/// # Errors
+/// 409 `served_name_conflict` if one of its names is taken.
+pub(crate) async fn insert(app: &App, caller: &Caller, draft: &ModelDraft) -> Outcome<Model> {
     let mut tx = app.store.write().await?;
     // Names are compared across tables, and adapters within records: no index refuses the second of two at once.
     tx.exclusive().await?;
-    names_are_free(&mut tx, None, &draft).await?;
+    names_are_free(&mut tx, None, draft).await?;
     let now = app.clock.now();
-    let model = tx.insert_model(&draft, now).await?;
+    let model = tx.insert_model(draft, now).await?;
     let entry = caller.did(Action::ModelCreate, model.id).created(record(&model));
     tx.audit(&without_values(entry), now).await?;
     tx.commit().await?;
     app.signals.refresh.publish().await;
-    Ok(Created(ModelView::for_caller(&app, &caller, &model)))
+    Ok(model)
+}
+
+/// Returns who has one of the names of a new model, in words; `None` if they are free.
+pub(crate) async fn name_taken(tx: &mut Tx, draft: &ModelDraft) -> Outcome<Option<String>> {
+    let own = draft.config.adapters(draft.engine);
+    Ok(tx.taken_name(None, &draft.served_name, &own).await?.map(|(_, message)| message))
+}
+
+/// Whether a path below the models base directory is there. `false` if the file system does not answer.
+pub(crate) async fn is_there(app: &App, path: &str) -> bool {
+    let path = app.files.models_dir.get().join(path.trim_start_matches("/models/"));
+    app.files.disk.look(move || path.exists()).await.unwrap_or(false)
 }
 
 /// Returns the draft of a create request, and its body with what was filled in.
@@ -232,7 +253,7 @@ fn unhidden(body: &Map<String, Value>, model: &Model) -> Map<String, Value> {
 }
 
 /// Checks what the field table alone can't: links that leave the base directory, and images that are not on the list.
-async fn check(app: &App, draft: &ModelDraft, body: &Map<String, Value>) -> Outcome<()> {
+pub(crate) async fn check(app: &App, draft: &ModelDraft, body: &Map<String, Value>) -> Outcome<()> {
     let (base, paths) = (app.files.models_dir.get(), draft.config.paths());
     let outside = app.files.disk.look(move || files::outside(&base, &paths)).await?;
     if !outside.is_empty() {

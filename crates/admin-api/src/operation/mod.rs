@@ -23,7 +23,7 @@ pub(crate) use body::{Body, OptionalBody, with_its_body};
 pub(crate) use doc::{Doc, JSON, Param, Reply};
 pub(crate) use form::{Change, Field, Fields, Form, form, read};
 pub(crate) use parameters::{Choice, Number, Search, Switch};
-pub(crate) use path::{Id, UuidId};
+pub(crate) use path::{Id, UuidId, id_text};
 pub(crate) use query::{
     Page, Parameter, Parameters, Params, Query, QueryValue, Required, query, without_query,
 };

@@ -35,7 +35,8 @@ impl<S: Send + Sync> FromRequestParts<S> for UuidId {
     }
 }
 
-async fn id_text<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<String, Problem> {
+/// Returns the text of the `{id}` of the path.
+pub(crate) async fn id_text<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<String, Problem> {
     let params = RawPathParams::from_request_parts(parts, state).await;
     let params = params.map_err(|_| Problem::new(ErrorCode::InvalidRequest, "the path can't be read"))?;
     let id = params.iter().find(|(name, _)| *name == "id");

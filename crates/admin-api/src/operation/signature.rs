@@ -14,6 +14,7 @@ use super::{
 use crate::{
     App,
     caller::{Caller, Stranger},
+    deployment::DeploymentId,
     error::Problem,
 };
 
@@ -71,7 +72,7 @@ macro_rules! silent {
     )+};
 }
 
-silent!(State<App>, Caller, Stranger, Id, UuidId, HeaderMap, Method, Uri);
+silent!(State<App>, Caller, Stranger, Id, UuidId, DeploymentId, HeaderMap, Method, Uri);
 
 impl Input for Result<axum::extract::Path<String>, axum::extract::rejection::PathRejection> {
     fn describe(_: &mut Doc) {}

@@ -3,6 +3,7 @@
 
 mod checks;
 mod data_plane;
+mod deployment;
 mod engines;
 mod hub;
 mod images;
@@ -10,6 +11,7 @@ mod monitor;
 
 pub use checks::Checks;
 pub use data_plane::{Allowances, DataPlane, LimitHolder, LiveRoute, Spent};
+pub use deployment::{AfterImport, Deployment, ImportJob};
 pub use engines::{Drift, EngineLog, Engines, Live, LogStream, Preview, TestReport, TestType};
 pub use hub::{Hub, HubRepository};
 pub use images::{Image, Images, LoadedImages};

@@ -7,7 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use gantry_domain::{ApiError, deployment::ExportRequest, model::{EngineKind, Model, PortableModel}};
+use gantry_domain::{
+    ApiError,
+    deployment::ExportRequest,
+    model::{EngineKind, Model, PortableModel},
+};
 use gantry_package::{
     checksums::Sha256Sum,
     contents::{self, Contents, DUMP, PROGRAM, SBOM, SETTINGS},
@@ -15,11 +19,13 @@ use gantry_package::{
     model_manifest::ModelManifest,
     package::Package,
     path::PackagePath,
-    writer::{BaseManifest, Origin, PackageWriter, Sums, WriteError, WriterOptions},
+    sbom::sbom,
+    sign::{SecretKey, sign},
+    writer::{BaseManifest, Origin, PackageWriter, Signer, Sums, WriteError, WriterOptions},
 };
 use gantry_store::{DumpSecrets, Proof, StoreError};
+use secrecy::SecretString;
 use serde::Serialize;
-use serde_json::json;
 use uuid::Uuid;
 
 use super::{
@@ -60,12 +66,12 @@ pub(super) fn run(work: &Work, request: &ExportRequest) -> Result<(), ApiError> 
     work.job.step("looking at what is to be exported");
     let models = work.wait(plan::models(&work.control, request))??;
     let plan = Plan::look(&work.control, request, models)?;
+    let key = signing_key(work)?;
     let base = request.since.as_deref().map(base).transpose()?;
     let base_id = base.as_ref().map(|it| it.manifest.id.clone());
-    let options =
-        WriterOptions { part_size: request.part_size, base, now_ms: work.control.clock.now().0 };
-    let mut writer =
-        PackageWriter::open(&request.dir, options, std::sync::Arc::clone(&work.progress)).map_err(|it| unwritten(&it))?;
+    let options = WriterOptions { part_size: request.part_size, base, now_ms: work.control.clock.now().0 };
+    let mut writer = PackageWriter::open(&request.dir, options, std::sync::Arc::clone(&work.progress))
+        .map_err(|it| unwritten(&it))?;
     let mut export = Export {
         work,
         request,
@@ -82,20 +88,40 @@ pub(super) fn run(work: &Work, request: &ExportRequest) -> Result<(), ApiError> 
     work.job.set_total(export.total()?);
     let filled = export.fill(&mut writer);
     if let Err(error) = export.sums.store() {
-        tracing::warn!(error = &error as &dyn std::error::Error, "the checksums of weights could not be stored");
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "the checksums of weights could not be stored"
+        );
     }
     if work.is_cancelled() {
         if let Err(error) = writer.discard() {
-            tracing::warn!(error = &error as &dyn std::error::Error, "an export that was cancelled could not be removed");
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "an export that was cancelled could not be removed"
+            );
         }
         return Err(cancelled());
     }
     filled?;
     work.job.step("putting the package in place");
     let (origin, contents) = (&export.origin, &export.contents);
-    let package = writer.finish(origin, contents, None).map_err(|error| unwritten(&error))?;
-    work.job.made(artifacts(&export.made(&package, base_id)));
+    let sign = |text: &[u8]| match &key {
+        Some(key) => sign(text, &origin.id, &origin.created_at, key).map_err(std::io::Error::other),
+        None => Ok(String::new()),
+    };
+    let signer: Option<&Signer<'_>> = key.is_some().then_some(&sign);
+    let package = writer.finish(origin, contents, signer).map_err(|error| unwritten(&error))?;
+    work.job.made(artifacts(&export.made(&package, base_id, key.is_some())));
     Ok(())
+}
+
+/// Reads the key that packages are signed with.
+fn signing_key(work: &Work) -> Result<Option<SecretKey>, ApiError> {
+    let Some(path) = &work.control.config.engines.package_signing_key else { return Ok(None) };
+    let unusable =
+        |why: &dyn std::fmt::Display| failed(format!("the key of PACKAGE_SIGNING_KEY can't be used: {why}"));
+    let text = SecretString::from(fs::read_to_string(path).map_err(|error| unusable(&error))?);
+    SecretKey::parse(&text, None).map(Some).map_err(|error| unusable(&error))
 }
 
 struct Export<'a> {
@@ -262,12 +288,12 @@ impl Export<'_> {
         }
     }
 
-    fn sbom(&mut self, _writer: &mut PackageWriter) -> Result<(), ApiError> {
-        let _ = SBOM;
-        Ok(())
+    fn sbom(&mut self, writer: &mut PackageWriter) -> Result<(), ApiError> {
+        let text = sbom(&writer.manifest_so_far(&self.origin, &self.contents), &BTreeMap::new());
+        writer.put(&named(SBOM)?, &mut &text[..]).map(drop).map_err(|error| unwritten(&error))
     }
 
-    fn made(&self, package: &Package, base_id: Option<String>) -> Made {
+    fn made(&self, package: &Package, base_id: Option<String>, signed: bool) -> Made {
         let (manifest, contents) = (package.manifest(), &self.contents);
         Made {
             path: package.dir().to_owned(),
@@ -276,7 +302,7 @@ impl Export<'_> {
             manifest_sha256: package.manifest_sha256().to_string(),
             files: manifest.own_files().count(),
             base_id,
-            signed: false,
+            signed,
             images: contents.images.iter().map(|it| it.reference.clone()).collect(),
             models: contents.models.iter().map(|it| it.served_name.clone()).collect(),
             programs: contents.programs.iter().map(|it| it.command.clone()).collect(),

@@ -43,7 +43,8 @@ pub(super) fn export(
         for reference in &wanted {
             let full = gantry_package::images::full_name(reference);
             let found = saved.iter().find(|it| gantry_package::images::full_name(&it.reference) == full);
-            let image = found.ok_or_else(|| failed(format!("the container runtime did not save {reference}")))?;
+            let image =
+                found.ok_or_else(|| failed(format!("the container runtime did not save {reference}")))?;
             let image = Image { reference: reference.clone(), ..image.clone() };
             writer.image_done(&image);
             images.push(image);
@@ -96,7 +97,8 @@ struct Archive<'a> {
 impl Read for Archive<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.piece.is_empty() {
-            let next = self.work.wait(self.stream.next()).map_err(|_| io::Error::from(io::ErrorKind::Interrupted));
+            let next =
+                self.work.wait(self.stream.next()).map_err(|_| io::Error::from(io::ErrorKind::Interrupted));
             match next? {
                 Some(piece) => self.piece = piece.map_err(io::Error::other)?,
                 None => return Ok(0),

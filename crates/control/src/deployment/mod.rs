@@ -6,6 +6,7 @@
 
 mod export;
 mod images;
+mod import;
 mod plan;
 mod thread;
 
@@ -13,11 +14,14 @@ use std::sync::Arc;
 
 use gantry_domain::{
     ApiError, ErrorCode,
-    deployment::{Estimate, ExportRequest},
+    audit::AuditEntry,
+    deployment::{Estimate, ExportRequest, ImportPlan, ImportRequest},
     job::{Job, JobKind},
 };
 use gantry_store::{Constraint, StoreError};
+pub use import::Then;
 use serde_json::Value;
+use tokio::sync::oneshot;
 
 use crate::Control;
 
@@ -25,11 +29,20 @@ use crate::Control;
 ///
 /// # Errors
 /// 409 `job_running` if another deployment job runs, 404 for a model that is not there, 503 without a database.
-pub async fn export(control: &Arc<Control>, request: ExportRequest) -> Result<Job, ApiError> {
+pub async fn export(
+    control: &Arc<Control>,
+    request: ExportRequest,
+    did: AuditEntry,
+) -> Result<Job, ApiError> {
     let kind = if request.model.is_some() { JobKind::ModelExport } else { JobKind::Export };
     let object = request.dir.display().to_string();
     let own = Arc::clone(control);
-    let work = |job| thread::run(own, job, move |work| export::run(work, &request));
+    let work = |job| {
+        thread::run(own, job, move |work| {
+            work.audit(&did)?;
+            export::run(work, &request)
+        })
+    };
     let (job, _) = control.jobs.start(kind, &object, work).await.map_err(|error| not_begun(&error))?;
     Ok(job)
 }
@@ -40,6 +53,36 @@ pub async fn export(control: &Arc<Control>, request: ExportRequest) -> Result<Jo
 /// 503 if the container runtime or the database does not answer; 422 for files that can't be carried.
 pub async fn estimate(control: &Arc<Control>, request: ExportRequest) -> Result<Estimate, ApiError> {
     plan::estimate(control, request).await
+}
+
+/// Returns what an import would do. Nothing is written.
+///
+/// # Errors
+/// 422 for a package that can't be used, 503 if the container runtime does not answer.
+pub async fn plan_import(control: &Arc<Control>, request: ImportRequest) -> Result<ImportPlan, ApiError> {
+    import::plan(control, request).await
+}
+
+/// Begins to take images and weights from a package, after which `then` makes the models. Returns the job, and a receiver of
+/// its end.
+///
+/// # Errors
+/// 409 `job_running` if another deployment job runs, 503 without a database.
+pub async fn import(
+    control: &Arc<Control>,
+    request: ImportRequest,
+    did: AuditEntry,
+    then: Then,
+) -> Result<(Job, oneshot::Receiver<Result<(), ApiError>>), ApiError> {
+    let object = request.dir.display().to_string();
+    let own = Arc::clone(control);
+    let work = |job| {
+        thread::run(own, job, move |work| {
+            work.audit(&did)?;
+            import::run(work, &request, then)
+        })
+    };
+    control.jobs.start(JobKind::Import, &object, work).await.map_err(|error| not_begun(&error))
 }
 
 /// Says why a deployment job did not begin.

@@ -87,7 +87,8 @@ impl Plan {
         }
         if request.include_hub_cache && hub_cache.exists() {
             apart(&request.dir, hub_cache)?;
-            let below = |it: &PackagePath| (it.top() == HUB_CACHE).then(|| it.below_top().map(PathBuf::from))?;
+            let below =
+                |it: &PackagePath| (it.top() == HUB_CACHE).then(|| it.below_top().map(PathBuf::from))?;
             let places = plan.places.values().flatten().filter_map(below);
             let places = if whole { vec![PathBuf::new()] } else { places.collect() };
             for place in places {
@@ -172,10 +173,13 @@ fn shards(base: &Path, path: &str) -> Vec<String> {
 fn apart(dir: &Path, source: &Path) -> Result<(), ApiError> {
     let real = |path: &Path| {
         let there = path.ancestors().find_map(|it| Some((it, it.canonicalize().ok()?)));
-        there.map_or_else(|| path.to_owned(), |(it, real)| match path.strip_prefix(it) {
-            Ok(rest) => real.join(rest),
-            Err(_) => real,
-        })
+        there.map_or_else(
+            || path.to_owned(),
+            |(it, real)| match path.strip_prefix(it) {
+                Ok(rest) => real.join(rest),
+                Err(_) => real,
+            },
+        )
     };
     let (dir, source) = (real(dir), real(source));
     if dir.starts_with(&source) || source.starts_with(&dir) {
@@ -192,7 +196,9 @@ fn apart(dir: &Path, source: &Path) -> Result<(), ApiError> {
 fn uncarried(error: SourceError) -> ApiError {
     match error {
         SourceError::Io { .. } => failed(format!("files can't be read: {error}")),
-        SourceError::Unusable(_) => ApiError::invalid("tar_models", format!("files can't be carried: {error}")),
+        SourceError::Unusable(_) => {
+            ApiError::invalid("tar_models", format!("files can't be carried: {error}"))
+        }
     }
 }
 
@@ -231,7 +237,7 @@ pub(super) fn unanswered(error: &gantry_runtime::RuntimeError) -> ApiError {
 }
 
 /// Returns the free bytes where a folder is or would be.
-fn available(dir: &Path) -> Result<u64, ApiError> {
+pub(super) fn available(dir: &Path) -> Result<u64, ApiError> {
     let there = dir.ancestors().find(|it| it.exists()).unwrap_or(dir);
     let found = rustix::fs::statvfs(there);
     let found = found.map_err(|error| failed(format!("{}: {error}", there.display())))?;

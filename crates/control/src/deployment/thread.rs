@@ -5,12 +5,16 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use gantry_domain::ApiError;
+use gantry_domain::{ApiError, audit::AuditEntry};
 use gantry_package::verify::Progress;
+use gantry_store::StoreError;
 use tokio::{runtime::Handle, sync::oneshot};
 
 use super::failed;
-use crate::{Control, jobs::JobHandle};
+use crate::{
+    Control,
+    jobs::{JobHandle, unstored},
+};
 
 /// Priority of the thread, as `nice` counts: the lowest.
 const NICE: i32 = 19;
@@ -38,6 +42,19 @@ impl Work {
             }
         };
         self.runtime.block_on(until_cancelled)
+    }
+
+    /// Writes a row of the audit log.
+    ///
+    /// # Errors
+    /// The database does not take it: what can't be recorded is not done.
+    pub(super) fn audit(&self, did: &AuditEntry) -> Result<(), ApiError> {
+        let write = async {
+            let mut tx = self.control.store.write().await?;
+            tx.audit(did, self.control.clock.now()).await?;
+            tx.commit().await
+        };
+        self.wait(write)?.map_err(|error: StoreError| unstored(&error))
     }
 
     /// Whether the job is cancelled.
