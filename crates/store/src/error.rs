@@ -45,6 +45,20 @@ pub enum StoreError {
     /// A dump can't be read, or is not accepted. Nothing was changed.
     #[error("the dump is not accepted: {0}")]
     Dump(#[from] DumpError),
+    /// A restore would replace what is in the database, and that was not asked for. Nothing was changed.
+    #[error(
+        "relation already exists: the database has users. Repeat with `drop_existing` to replace everything that is in it"
+    )]
+    Exists,
+    /// What a dump makes can't be used, or is not what the dump says. Nothing was changed.
+    #[error("the dump can't be restored: {0}")]
+    Unproven(String),
+    /// A scratch database on SQLite can't take the place of one on Postgres, or the other way round.
+    #[error("the scratch database is of another kind than the database")]
+    KindDiffers,
+    /// Another restore into the database is under way.
+    #[error("another restore into this database is under way")]
+    RestoreRuns,
     /// Everything else: the database can't be reached, is damaged or full, or the statement failed.
     #[error("the database did not answer as expected")]
     Database(#[source] sqlx::Error),

@@ -25,6 +25,7 @@ mod page;
 mod pg_transaction;
 mod registry;
 mod reseal;
+mod restore;
 mod seal;
 mod sessions;
 mod size;
@@ -56,6 +57,11 @@ pub use orgs::{OrgChange, OrgColumn, OrgFilter, OrgSummary};
 pub use page::{Order, Sort};
 pub use registry::RegistryEntry;
 pub use reseal::Resealed;
+pub use restore::{
+    offline::{RestoredFile, open_dump, restore_file},
+    pending::finish_pending,
+    scratch::Scratch,
+};
 pub use seal::{InvalidKey, Seal};
 pub use store::{Store, in_time};
 pub use supervision::{Candidate, Claim, Supervisor};

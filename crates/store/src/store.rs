@@ -19,6 +19,7 @@ use crate::{
     DatabaseKind, Seal, StoreError, StoreResult, Tx,
     migrate::apply,
     pg_transaction::{self, PgTransaction},
+    restore::pending::finish_pending,
     tx::Db,
 };
 
@@ -55,7 +56,7 @@ const POSTGRES_QUICK_SESSION: &str = "SET lock_timeout = '5s'; SET idle_in_trans
                                       SET client_min_messages = error; SET statement_timeout = '12s'";
 /// Ends a statement whose client has gone (since Postgres 14). Where this setting is missing, `statement_timeout` ends
 /// it.
-const POSTGRES_LEFT: &str =
+pub(crate) const POSTGRES_LEFT: &str =
     "SELECT set_config(name, '2s', false) FROM pg_settings WHERE name = 'client_connection_check_interval'";
 /// Longest wait for the first connection. A server may accept it and then never answer.
 const POSTGRES_CONNECT: Duration = Duration::from_secs(10);
@@ -262,6 +263,8 @@ async fn open_sqlite(path: &str) -> StoreResult<Pools> {
         return Err(StoreError::Address(text.to_owned()));
     }
     let path = Path::new(path);
+    // Otherwise an interrupted restore would leave us with a new, empty file here.
+    finish_pending(path)?;
     create_private(path).map_err(|error| StoreError::Address(format!("{}: {error}", path.display())))?;
 
     let options = SqliteConnectOptions::new()

@@ -1,6 +1,7 @@
 //! Dumps of a database: one text format for SQLite and Postgres, and its strict reader. docs/packages.md describes it.
 
 pub(crate) mod check;
+pub(crate) mod count;
 pub(crate) mod filter;
 pub(crate) mod header;
 pub(crate) mod lexer;

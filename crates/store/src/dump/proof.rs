@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gantry_domain::{
     Timestamp,
-    audit::{ActorType, AuditRow, Link, ObjectType},
+    audit::{ActorType, AuditRow, GENESIS, Link, ObjectType},
     hex::hex,
 };
 use ring::digest::{SHA256, digest};
@@ -284,7 +284,10 @@ impl AuditTally {
 
     /// `rows`: of the audit log; `None` if the schema has none yet.
     fn proof(&self, rows: Option<u64>) -> AuditProof {
-        let Some(rows) = rows else { return AuditProof { verifies: true, ..AuditProof::default() } };
+        let Some(rows) = rows else {
+            // What the migration that adds it begins with.
+            return AuditProof { head_hash: hex(&GENESIS), verifies: true, ..AuditProof::default() };
+        };
         let (Some(anchor), Some(head)) = (self.anchor, self.head) else {
             return AuditProof { rows, ..AuditProof::default() };
         };

@@ -27,13 +27,20 @@ const PATIENCE: Duration = Duration::from_mins(10);
 /// Rows that SQLite's thread may read ahead.
 const ROWS_AHEAD: usize = 1024;
 
-/// A connection to either database.
-pub(crate) enum Conn {
+/// A connection that reads one moment of a database.
+pub(crate) enum Reading {
     Sqlite(SqliteConnection),
     Postgres(PgConnection),
 }
 
-impl Conn {
+impl Reading {
+    pub(crate) fn conn(&mut self) -> Conn<'_> {
+        match self {
+            Self::Sqlite(conn) => Conn::Sqlite(conn),
+            Self::Postgres(conn) => Conn::Postgres(conn),
+        }
+    }
+
     /// Connects to the store's database for one long read, and begins it: all reads see the same moment.
     pub(crate) async fn to_read(store: &Store) -> StoreResult<Self> {
         match store.pools() {
@@ -66,7 +73,15 @@ impl Conn {
         sqlx::raw_sql("BEGIN").execute(&mut conn).await?;
         Ok(Self::Sqlite(conn))
     }
+}
 
+/// A connection to either database.
+pub(crate) enum Conn<'c> {
+    Sqlite(&'c mut SqliteConnection),
+    Postgres(&'c mut PgConnection),
+}
+
+impl Conn<'_> {
     pub(crate) fn kind(&self) -> DatabaseKind {
         match self {
             Self::Sqlite(_) => DatabaseKind::Sqlite,
@@ -81,8 +96,8 @@ impl Conn {
     pub(crate) async fn schema(&mut self) -> StoreResult<(i64, Schema)> {
         const SQL: &str = "SELECT version, checksum, success FROM _sqlx_migrations ORDER BY version";
         let applied: Vec<(i64, Vec<u8>, bool)> = match self {
-            Self::Sqlite(conn) => sqlx::query_as(SQL).fetch_all(conn).await,
-            Self::Postgres(conn) => sqlx::query_as(SQL).fetch_all(conn).await,
+            Self::Sqlite(conn) => sqlx::query_as(SQL).fetch_all(&mut **conn).await,
+            Self::Postgres(conn) => sqlx::query_as(SQL).fetch_all(&mut **conn).await,
         }
         .map_err(no_tables)?;
         let Some(version) = applied.last().map(|it| it.0) else {
@@ -115,8 +130,10 @@ impl Conn {
         const POSTGRES: &str = "SELECT column_name::text FROM information_schema.columns \
                                 WHERE table_schema = current_schema() AND table_name = $1";
         let mut found: Vec<String> = match self {
-            Self::Sqlite(conn) => sqlx::query_scalar(SQLITE).bind(&table.name).fetch_all(conn).await?,
-            Self::Postgres(conn) => sqlx::query_scalar(POSTGRES).bind(&table.name).fetch_all(conn).await?,
+            Self::Sqlite(conn) => sqlx::query_scalar(SQLITE).bind(&table.name).fetch_all(&mut **conn).await?,
+            Self::Postgres(conn) => {
+                sqlx::query_scalar(POSTGRES).bind(&table.name).fetch_all(&mut **conn).await?
+            }
         };
         let mut expected: Vec<&str> = table.columns.iter().map(|it| it.name.as_str()).collect();
         found.sort_unstable();
@@ -138,10 +155,12 @@ impl Conn {
         const POSTGRES: &str =
             "SELECT pg_sequence_last_value(CAST(pg_get_serial_sequence($1, $2) AS regclass))";
         Ok(match self {
-            Self::Sqlite(conn) => sqlx::query_scalar(SQLITE).bind(&table.name).fetch_optional(conn).await?,
+            Self::Sqlite(conn) => {
+                sqlx::query_scalar(SQLITE).bind(&table.name).fetch_optional(&mut **conn).await?
+            }
             Self::Postgres(conn) => {
                 let query = sqlx::query_scalar(POSTGRES).bind(&table.name);
-                query.bind(&table.columns[table.key].name).fetch_one(conn).await?
+                query.bind(&table.columns[table.key].name).fetch_one(&mut **conn).await?
             }
         })
     }

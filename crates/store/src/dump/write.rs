@@ -14,7 +14,7 @@ use crate::{
         redact::{Done, Redactor},
         row::Row,
         schema::{Schema, Table},
-        source::{Conn, check_line},
+        source::{Conn, Reading, check_line},
     },
 };
 
@@ -40,8 +40,8 @@ impl Store {
         now: Timestamp,
         to: &mut (dyn io::Write + Send),
     ) -> StoreResult<Proof> {
-        let conn = Conn::to_read(self).await?;
-        write(conn, secrets, self.seal(), now, to).await
+        let from = Reading::to_read(self).await?;
+        write(from, secrets, self.seal(), now, to).await
     }
 }
 
@@ -52,17 +52,18 @@ impl Store {
 /// Those of [`Store::dump`]; [`StoreError::Schema`] also for a file of a newer program, and for one that has no tables
 /// of Gantry.
 pub async fn dump_file(path: &Path, now: Timestamp, to: &mut (dyn io::Write + Send)) -> StoreResult<Proof> {
-    let conn = Conn::file_to_read(path).await?;
-    write(conn, DumpSecrets::AsStored, Arc::default(), now, to).await
+    let from = Reading::file_to_read(path).await?;
+    write(from, DumpSecrets::AsStored, Arc::default(), now, to).await
 }
 
 async fn write(
-    mut conn: Conn,
+    mut from: Reading,
     secrets: DumpSecrets,
     seal: Arc<Seal>,
     now: Timestamp,
     to: &mut (dyn io::Write + Send),
 ) -> StoreResult<Proof> {
+    let mut conn = from.conn();
     let (version, schema) = conn.schema().await?;
     let mut dump = Dump {
         filter: Filter::new(&schema),
@@ -153,7 +154,7 @@ impl Dump<'_> {
 }
 
 /// Returns the id of the installation.
-async fn instance(conn: &mut Conn, schema: &Schema) -> StoreResult<Option<String>> {
+async fn instance(conn: &mut Conn<'_>, schema: &Schema) -> StoreResult<Option<String>> {
     let Some(meta) = schema.index("meta").map(|it| &schema.tables[it]) else { return Ok(None) };
     let mut found = None;
     conn.each_row(meta, &mut |row| {

@@ -106,7 +106,7 @@ pub(crate) fn own_with(text: &str, hostile: &str) -> (String, usize) {
 }
 
 /// Returns a dump as `pg_dump --data-only` writes it, from one of ours. `top`: what a version writes above the data.
-async fn as_pg_dump(text: &str, top: &str) -> String {
+pub(crate) async fn as_pg_dump(text: &str, top: &str) -> String {
     let migrations = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations/postgres");
     let mut rows = String::new();
     for it in Migrator::new(migrations).await.unwrap().iter() {
@@ -122,7 +122,7 @@ async fn as_pg_dump(text: &str, top: &str) -> String {
     )
 }
 
-const TOP: &str = "--\n-- PostgreSQL database dump\n--\n\n-- Dumped from database version 15.18\n\
+pub(crate) const TOP: &str = "--\n-- PostgreSQL database dump\n--\n\n-- Dumped from database version 15.18\n\
                    -- Dumped by pg_dump version 15.18\n\nSET statement_timeout = 0;\nSET lock_timeout = 0;\n\
                    SET idle_in_transaction_session_timeout = 0;\nSET client_encoding = 'UTF8';\n\
                    SET standard_conforming_strings = on;\nSELECT pg_catalog.set_config('search_path', '', false);\n\

@@ -110,7 +110,7 @@ pub(crate) async fn fill(store: &Store) -> JobId {
     tx.insert_chat(&chat).await.unwrap();
     tx.insert_chat(&chats::chat(2, bob)).await.unwrap();
     for n in 0..20 {
-        let content = if n == 7_usize { evil(n) + &"\\\t\n🦀".repeat(150_000) } else { evil(n) };
+        let content = evil(n);
         let said = ChatMessage { id: 0, role: ChatRole::User, content, metrics: None, created_at: at(9) };
         tx.insert_chat_message(chat.id, &said, None).await.unwrap();
     }
@@ -124,6 +124,17 @@ pub(crate) async fn fill(store: &Store) -> JobId {
         audit::write(store, Action::KeyCreate, &n.to_string(), at(n)).await;
     }
     runs
+}
+
+/// Adds a message of a megabyte, whose dump is larger still.
+pub(crate) async fn add_large(store: &Store) {
+    let mut tx = store.write().await.unwrap();
+    let chat = chats::chat(3, UserId(1));
+    tx.insert_chat(&chat).await.unwrap();
+    let content = "\\\t\n🦀".repeat(150_000);
+    let said = ChatMessage { id: 0, role: ChatRole::User, content, metrics: None, created_at: at(9) };
+    tx.insert_chat_message(chat.id, &said, None).await.unwrap();
+    tx.commit().await.unwrap();
 }
 
 /// Makes a dump, which has to be accepted.

@@ -132,6 +132,12 @@ impl Database {
         }
     }
 
+    /// Runs a statement whose text is made at run time directly on Postgres.
+    pub(crate) async fn tamper_text(&self, sql: &str) {
+        let mut conn = PgConnection::connect(&self.url).await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut conn).await.unwrap();
+    }
+
     /// Leaves an empty database with the schema of an older version, which [`Database::tamper`] can fill. The store is
     /// closed.
     pub(crate) async fn go_back_to(&self, version: i64) {

@@ -32,6 +32,8 @@ mod opening;
 #[cfg(test)]
 mod parity;
 #[cfg(test)]
+mod restores;
+#[cfg(test)]
 mod seal;
 #[cfg(test)]
 mod sessions;

@@ -1,0 +1,50 @@
+//! Puts a scratch database in the place of the live one.
+
+use crate::{
+    Store, StoreError, StoreResult,
+    restore::{
+        scratch::{Base, Scratch},
+        sqlite, swap_postgres, swap_sqlite,
+    },
+    store::Pools,
+    tx::on_db,
+};
+
+impl Store {
+    /// Refuses a database in which somebody works already, for a restore without `drop_existing`.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`] if it has any user.
+    pub async fn check_unused(&self) -> StoreResult<()> {
+        const SQL: &str = "SELECT EXISTS (SELECT 1 FROM users)";
+        let mut tx = self.read().await?;
+        let used: bool = on_db!(tx, |conn| sqlx::query_scalar(SQL).fetch_one(conn).await)?;
+        if used { Err(StoreError::Exists) } else { Ok(()) }
+    }
+
+    /// Makes the scratch database's rows those of the live database, in one transaction: everybody sees all of the old
+    /// or all of the new ones. Other connections and gateways go on working, and this store too. Kept are the rows of
+    /// the gateways that run: who supervises, jobs that run, the installation's id and shared secrets. Sessions end.
+    /// No number that was given to a row is given again.
+    ///
+    /// On Postgres this waits up to five minutes for transactions that read the old tables. Rights on tables that were
+    /// given to other roles have to be given again.
+    ///
+    /// # Errors
+    /// [`StoreError::KindDiffers`] if the scratch database is not of this kind; [`StoreError::Exists`] without `drop_existing` if there is any user; [`StoreError::Unproven`] if the tables of
+    /// the live database were changed by hand. After an error nothing was changed.
+    pub async fn swap(&self, scratch: Scratch, drop_existing: bool) -> StoreResult<()> {
+        match (self.pools(), scratch.base) {
+            (Pools::Sqlite { writer, .. }, Base::File { conn, file }) => {
+                sqlite::close(conn, file.path()).await?;
+                swap_sqlite::swap(writer, file.path(), drop_existing).await?;
+            }
+            (Pools::Postgres { .. }, Base::Schema { conn, schemas }) => {
+                swap_postgres::swap(conn, &schemas, drop_existing).await?;
+            }
+            _ => return Err(StoreError::KindDiffers),
+        }
+        // A dump of the first version has days that were never added up.
+        self.roll_up_old_usage().await
+    }
+}

@@ -1,0 +1,144 @@
+//! The swap on Postgres: the live tables are dropped, and those of the scratch schema move in their place.
+//!
+//! The rows of the scratch schema are committed before that. A transaction whose snapshot is older would find the new
+//! tables empty; there is none, because it would have read one of the old tables and still lock that. For the same
+//! reason the tables in which rows of the live gateways stay are not replaced, but changed row by row.
+
+use std::time::{Duration, Instant};
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection, postgres::PgTransactionManager};
+use sqlx_core::transaction::TransactionManager;
+
+use crate::{
+    StoreError, StoreResult,
+    dump::schema::{Schema, Table},
+    migrate,
+    restore::{
+        postgres::{Schemas, drop_schema},
+        swap_sqlite::KEPT_META,
+    },
+};
+
+/// Longest time that the swap tries to lock all tables.
+const PATIENCE: Duration = Duration::from_mins(5);
+/// Pause between two tries.
+const PAUSE: Duration = Duration::from_millis(200);
+/// The wait for each lock is shorter than the time after which Postgres looks for deadlocks (1 s), so that it is always
+/// the swap that gives way.
+const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '500ms'";
+
+/// Swaps, or removes the scratch schema if that fails.
+pub(super) async fn swap(mut conn: PgConnection, schemas: &Schemas, drop_existing: bool) -> StoreResult<()> {
+    PgTransactionManager::commit(&mut conn).await?;
+    let done = try_swap(&mut conn, schemas, drop_existing).await;
+    if done.is_err() {
+        // The error that came first is the one to tell; what is left here goes with the next restore.
+        let _ = drop_schema(&mut conn, &schemas.scratch).await;
+    }
+    let closed = conn.close().await;
+    done?;
+    Ok(closed?)
+}
+
+async fn try_swap(conn: &mut PgConnection, schemas: &Schemas, drop_existing: bool) -> StoreResult<()> {
+    let newest = migrate::versions().map(|it| it.0).max().unwrap_or(0);
+    let schema = Schema::at(newest).map_err(|it| StoreError::Schema(it.to_string()))?;
+    let until = Instant::now() + PATIENCE;
+    loop {
+        sqlx::raw_sql("BEGIN").execute(&mut *conn).await?;
+        let replaced = replace(conn, schemas, &schema, drop_existing).await;
+        if replaced.is_ok() {
+            sqlx::raw_sql("COMMIT").execute(&mut *conn).await?;
+            return Ok(());
+        }
+        sqlx::raw_sql("ROLLBACK").execute(&mut *conn).await?;
+        match replaced {
+            Err(error) if is_in_use(&error) && Instant::now() < until => tokio::time::sleep(PAUSE).await,
+            done => return done,
+        }
+    }
+}
+
+/// Returns whether another transaction was in the way.
+fn is_in_use(error: &StoreError) -> bool {
+    let StoreError::Database(sqlx::Error::Database(it)) = error else { return false };
+    matches!(it.code().as_deref(), Some("55P03" | "40P01"))
+}
+
+/// How the rows of a table are replaced.
+fn is_moved(table: &Table) -> bool {
+    !matches!(table.name.as_str(), "meta" | "jobs" | "changes" | "supervisor")
+}
+
+async fn replace(
+    conn: &mut PgConnection,
+    schemas: &Schemas,
+    schema: &Schema,
+    drop_existing: bool,
+) -> StoreResult<()> {
+    let names: Vec<String> = lock_order(schema).map(|it| schemas.live(&it.name)).collect();
+    let lock = format!("{LOCK_TIMEOUT}; LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", names.join(", "));
+    sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *conn).await?;
+    let used = format!("SELECT EXISTS (SELECT 1 FROM {})", schemas.live("users"));
+    if !drop_existing && sqlx::query_scalar::<_, bool>(AssertSqlSafe(used)).fetch_one(&mut *conn).await? {
+        return Err(StoreError::Exists);
+    }
+    count_on(conn, schemas, schema).await?;
+    let moved: Vec<&Table> = schema.tables.iter().filter(|it| is_moved(it)).collect();
+    let old: Vec<String> = moved.iter().map(|it| schemas.live(&it.name)).collect();
+    let mut sql = vec![format!("DROP TABLE {}", old.join(", "))];
+    let live = super::postgres::quoted(&schemas.live);
+    sql.extend(moved.iter().map(|it| format!("ALTER TABLE {} SET SCHEMA {live}", schemas.scratch(&it.name))));
+    sql.extend(row_by_row(schemas, schema));
+    sqlx::raw_sql(AssertSqlSafe(sql.join("; "))).execute(&mut *conn).await?;
+    drop_schema(conn, &schemas.scratch).await?;
+    Ok(())
+}
+
+/// The order in which transactions of the gateway take their last locks: the audit log, then the counter of changes.
+fn lock_order(schema: &Schema) -> impl Iterator<Item = &Table> {
+    let last = |table: &Table| match table.name.as_str() {
+        "audit_chain" => 1,
+        "audit" => 2,
+        "changes" => 3,
+        _ => 0,
+    };
+    let mut tables: Vec<&Table> = schema.tables.iter().collect();
+    tables.sort_by_key(|it| last(it));
+    tables.into_iter()
+}
+
+/// The statements for the tables that stay.
+fn row_by_row(schemas: &Schemas, schema: &Schema) -> Vec<String> {
+    let columns =
+        |name: &str| schema.index(name).map(|it| schema.tables[it].column_list()).unwrap_or_default();
+    let mut sql = vec![
+        format!("DELETE FROM {} WHERE NOT ({KEPT_META})", schemas.live("meta")),
+        format!("DELETE FROM {} WHERE state <> 'running'", schemas.live("jobs")),
+        format!("UPDATE {} SET n = n + 1", schemas.live("changes")),
+    ];
+    for (name, key) in [("meta", "key"), ("jobs", "id")] {
+        let (live, scratch, columns) = (schemas.live(name), schemas.scratch(name), columns(name));
+        sql.push(format!(
+            "INSERT INTO {live} ({columns}) SELECT {columns} FROM {scratch} ON CONFLICT ({key}) DO NOTHING"
+        ));
+    }
+    sql
+}
+
+/// Carries on counting from the higher of both numbers, in the sequence that stays.
+async fn count_on(conn: &mut PgConnection, schemas: &Schemas, schema: &Schema) -> StoreResult<()> {
+    const RAISE: &str = "SELECT setval(CAST(pg_get_serial_sequence($1, $3) AS regclass), last) \
+                         FROM (SELECT GREATEST( \
+                             pg_sequence_last_value(CAST(pg_get_serial_sequence($1, $3) AS regclass)), \
+                             pg_sequence_last_value(CAST(pg_get_serial_sequence($2, $3) AS regclass))) AS last) AS higher \
+                         WHERE last IS NOT NULL";
+    for table in schema.tables.iter().filter(|it| it.counts) {
+        let (live, scratch) = (schemas.live(&table.name), schemas.scratch(&table.name));
+        let (stays, goes) = if is_moved(table) { (scratch, live) } else { (live, scratch) };
+        let key = &table.columns[table.key].name;
+        let query = sqlx::query(RAISE).bind(stays).bind(goes).bind(key);
+        query.execute(&mut *conn).await?;
+    }
+    Ok(())
+}
