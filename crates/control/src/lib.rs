@@ -61,7 +61,7 @@ use gantry_settings as settings;
 use gantry_store::Store;
 use secrecy::SecretString;
 use serde_json::Value;
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::{Notify, broadcast, watch};
 
 /// The operator's settings that the control plane needs: sections of them, and what is made from others at start.
 #[derive(Debug, Clone)]
@@ -161,6 +161,8 @@ pub struct Control {
     pub supervision: Arc<supervise::Supervision>,
     /// Notified when another gateway on the database changed something.
     pub changed_elsewhere: Notify,
+    /// Counts restores of the database by this gateway, after which everything is read again.
+    pub restores: watch::Sender<u64>,
     /// Notified when a new catalog has a budget that the one before had not.
     pub new_budgets: Notify,
     /// Sends every phase that was stored.

@@ -9,24 +9,26 @@ use crate::checksums::{Sha256Sum, hex};
 
 /// A SHA-256 in the making.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Hasher(Sha256);
+pub struct Hasher(Sha256);
 
 impl Hasher {
-    pub(crate) fn update(&mut self, piece: &[u8]) {
+    /// Adds bytes.
+    pub fn update(&mut self, piece: &[u8]) {
         self.0.update(piece);
     }
 
-    pub(crate) fn finish(self) -> Sha256Sum {
+    /// Returns the sum.
+    pub fn finish(self) -> Sha256Sum {
         Sha256Sum(self.0.finalize().into())
     }
 
     /// Returns the state as hexadecimal digits.
-    pub(crate) fn state(&self) -> String {
+    pub fn state(&self) -> String {
         hex(&self.0.serialize())
     }
 
     /// Returns the hasher of a text that [`Self::state`] made; `None` for another text.
-    pub(crate) fn resume(state: &str) -> Option<Self> {
+    pub fn resume(state: &str) -> Option<Self> {
         let mut bytes = SerializedState::<Sha256>::default();
         if state.len() != 2 * bytes.len() || !state.is_ascii() {
             return None;

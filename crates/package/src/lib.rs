@@ -6,7 +6,7 @@
 
 pub mod checksums;
 pub mod contents;
-mod hashing;
+pub mod hashing;
 pub mod images;
 pub mod manifest;
 pub mod model_manifest;

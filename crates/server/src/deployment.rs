@@ -42,7 +42,9 @@ impl Deployment for Packages {
             let (job, done) = deployment::import(&control, request, did, then).await?;
             // The sender is dropped without a result only when the gateway ends.
             let done = async {
-                done.await.unwrap_or_else(|_| Err(ApiError::new(ErrorCode::ShuttingDown, "the gateway is stopping")))
+                done.await.unwrap_or_else(|_| {
+                    Err(ApiError::new(ErrorCode::ShuttingDown, "the gateway is stopping"))
+                })
             };
             Ok(ImportJob { job, done: done.boxed() })
         }

@@ -107,6 +107,7 @@ pub(crate) fn control(
         publisher: publish::Publisher::new(breaker).with_stall_floor(settings.supervision.stall_floor_sec),
         supervision,
         changed_elsewhere: tokio::sync::Notify::new(),
+        restores: tokio::sync::watch::Sender::default(),
         new_budgets: tokio::sync::Notify::new(),
         phases,
     })

@@ -36,6 +36,16 @@ pub struct Entry {
     pub origin: Origin,
 }
 
+impl Entry {
+    /// Returns it as an object; secrets are masked.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "name": self.name, "group": self.group, "doc": self.doc, "allowed": self.allowed, "default": self.default,
+            "value": self.value, "source": self.origin.to_string(),
+        })
+    }
+}
+
 macro_rules! settings {
     ($(
         $group:literal $section:ident: $Section:ident {

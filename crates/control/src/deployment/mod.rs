@@ -8,6 +8,7 @@ mod export;
 mod images;
 mod import;
 mod plan;
+mod restore;
 mod thread;
 
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use gantry_domain::{
     ApiError, ErrorCode,
     audit::AuditEntry,
-    deployment::{Estimate, ExportRequest, ImportPlan, ImportRequest},
+    deployment::{Estimate, ExportRequest, ImportPlan, ImportRequest, RestoreRequest},
     job::{Job, JobKind},
 };
 use gantry_store::{Constraint, StoreError};
@@ -83,6 +84,29 @@ pub async fn import(
         })
     };
     control.jobs.start(JobKind::Import, &object, work).await.map_err(|error| not_begun(&error))
+}
+
+/// Begins to restore the database from a dump, and returns the job.
+///
+/// # Errors
+/// 409 `job_running` if another deployment job runs, 503 without a database.
+pub async fn restore(
+    control: &Arc<Control>,
+    request: RestoreRequest,
+    did: AuditEntry,
+) -> Result<Job, ApiError> {
+    let object = request.dir.display().to_string();
+    let own = Arc::clone(control);
+    let work = |job| {
+        thread::run(own, job, move |work| {
+            work.audit(&did)?;
+            restore::run(work, &request)?;
+            // The row from before is in the old database, or in its backup.
+            work.audit(&did)
+        })
+    };
+    let started = control.jobs.start(JobKind::DbRestore, &object, work).await;
+    Ok(started.map_err(|error| not_begun(&error))?.0)
 }
 
 /// Says why a deployment job did not begin.

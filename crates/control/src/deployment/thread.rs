@@ -44,6 +44,11 @@ impl Work {
         self.runtime.block_on(until_cancelled)
     }
 
+    /// Waits for something that is not to be cut off.
+    pub(super) fn wait_whatever<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
     /// Writes a row of the audit log.
     ///
     /// # Errors

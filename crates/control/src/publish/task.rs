@@ -66,10 +66,12 @@ pub async fn run(control: Arc<Control>, mut requests: Requests, stop: Cancellati
     let (mut seen, mut read_at) = (0, Instant::now());
     // True if the last reading failed. It is tried again after a pause, whatever the cause.
     let mut failed = false;
+    let mut restores = control.restores.subscribe();
     let mut following = std::pin::pin!(follow_others(&control));
     loop {
         let asked = tokio::select! {
             () = changed_elsewhere(&control, seen) => true,
+            Ok(()) = restores.changed() => true,
             // Never ends.
             () = &mut following => false,
             () = stop.cancelled() => return,

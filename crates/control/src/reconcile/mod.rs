@@ -51,6 +51,7 @@ pub(crate) async fn run(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelI
     };
     let mut tick = tokio::time::interval(crew.control.config.supervision.model_reconcile_sec);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut restores = crew.control.restores.subscribe();
     let mut events: Option<BoxStream<'static, ModelId>> = None;
     loop {
         tokio::select! {
@@ -69,6 +70,7 @@ pub(crate) async fn run(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelI
                 None => break,
             },
             () = crew.control.changed_elsewhere.notified() => crew.check_commands().await,
+            Ok(()) = restores.changed() => crew.check_all().await,
             event = next(&mut events) => if let Some(id) = event {
                 crew.check(id).await;
             } else {

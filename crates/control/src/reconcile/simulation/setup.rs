@@ -91,6 +91,7 @@ pub(in crate::reconcile) fn gateway(
         runtime_status: Arc::default(),
         supervision: Arc::new(crate::supervise::Supervision::alone()),
         changed_elsewhere: Notify::new(),
+        restores: tokio::sync::watch::Sender::default(),
         new_budgets: Notify::new(),
         hub: crate::hub::Hub::new(None, true),
         versions: crate::versions::Versions::new().0,
@@ -136,6 +137,7 @@ fn config() -> Config {
         media_hosts: Vec::new(),
         drain: Duration::from_secs(30),
         host: Host { cpus: 4, gpus: Vec::new() },
+        public_settings: serde_json::Value::Null,
         usage_retention_days: 90,
         audit_retention_days: 365,
     }

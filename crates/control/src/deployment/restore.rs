@@ -1,0 +1,246 @@
+//! The job that puts the content of a dump in place of the database's.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, BufReader, BufWriter, Read},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+use gantry_domain::{ApiError, deployment::RestoreRequest};
+use gantry_package::{
+    checksums::Sha256Sum,
+    contents::{DUMP, Database, RESTORE_BACKUPS},
+    hashing::Hasher,
+    package::Package,
+    path::PackagePath,
+    verify::Progress,
+};
+use gantry_store::{DumpSecrets, Proof, StoreError, check_dump};
+use serde::Serialize;
+
+use super::{
+    artifacts, failed, import,
+    thread::{Work, cancelled},
+};
+use crate::jobs::unstored;
+
+/// Bytes of a dump that are read or written at a time.
+const PIECE: usize = 1 << 20;
+
+/// What a restore did, as the job's record has it.
+#[derive(Serialize)]
+struct Made {
+    /// What was proven of the database that is now in place.
+    proof: Proof,
+    /// Where the database as it was is, relative to `output_dir`; `None` if no backup was asked for.
+    backup: Option<String>,
+    /// When the dump was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dumped_at: Option<String>,
+}
+
+/// Restores the dump. Until the swap the database is untouched; after it, it is the dump's and proven.
+pub(super) fn run(work: &Work, request: &RestoreRequest) -> Result<(), ApiError> {
+    let store = &work.control.store;
+    work.job.step("looking at the dump");
+    let expected = expected(work, request)?;
+    if !request.drop_existing {
+        work.wait(store.check_unused())?.map_err(|error| unrestored(&error))?;
+    }
+    let size = fs::metadata(&request.file)
+        .map_err(|error| failed(format!("the dump can't be read: {error}")))?
+        .len();
+    work.job.set_total(size);
+    let backup = request.backup_first.then(|| back_up(work, &request.dir)).transpose()?;
+    work.job.step("loading the dump into a scratch database, and proving it");
+    let dir = &work.control.config.data_dir;
+    let tidy = async { store.remove_scratch(dir).await };
+    work.wait(tidy)?.map_err(|error| unrestored(&error))?;
+    let file =
+        File::open(&request.file).map_err(|error| failed(format!("the dump can't be read: {error}")))?;
+    let mut dump = Dump {
+        file: BufReader::with_capacity(PIECE, file),
+        progress: &work.progress,
+        hasher: Hasher::default(),
+    };
+    let name = format!("job{}", work.job.id());
+    let loaded = work.wait(store.load(&mut dump, dir, &name, None))?;
+    let scratch =
+        loaded.map_err(|error| if work.is_cancelled() { cancelled() } else { unrestored(&error) })?;
+    let sum = dump.hasher.finish();
+    if let Err(why) = expected.compare(&sum, scratch.proof()) {
+        work.wait(scratch.remove())?;
+        return Err(failed(format!("the dump is not the one that the package's manifest describes: {why}")));
+    }
+    let (proof, dumped_at) = (scratch.proof().clone(), scratch.header().map(|it| it.created_at.clone()));
+    work.job.step("putting the restored database in place");
+    // From here on a cancel is too late: the swap is one transaction, and ends soon.
+    let swapped = work.wait_whatever(store.swap(scratch, request.drop_existing));
+    swapped.map_err(|error| unrestored(&error))?;
+    work.control.restores.send_modify(|n| *n += 1);
+    work.job.made(artifacts(&Made { proof, backup, dumped_at }));
+    Ok(())
+}
+
+/// What the package's manifest says of the dump.
+struct Expected(Option<(Sha256Sum, Option<Database>)>);
+
+/// Returns what the package says of the dump, if the dump is part of one. With a trusted key it must be.
+fn expected(work: &Work, request: &RestoreRequest) -> Result<Expected, ApiError> {
+    let package = match Package::open(&request.dir) {
+        Ok(_) => import::open(&work.control, &request.dir, None)?,
+        Err(error) if work.control.config.engines.package_trusted_key.is_some() => {
+            return Err(failed(format!(
+                "PACKAGE_TRUSTED_KEY asks for a signed package, and there is none in the folder: {error}"
+            )));
+        }
+        Err(_) => return Ok(Expected(None)),
+    };
+    let name = request.file.strip_prefix(&request.dir).ok().and_then(Path::to_str);
+    let name = name.and_then(|it| PackagePath::new(it).ok());
+    let entry = name.as_ref().and_then(|it| package.manifest().files.get(it));
+    match (entry, name) {
+        (Some(entry), Some(name)) => {
+            let of_dump = name.as_str() == DUMP;
+            let database = package.manifest().contents.database.clone().filter(|_| of_dump);
+            Ok(Expected(Some((entry.sha256, database))))
+        }
+        _ if work.control.config.engines.package_trusted_key.is_some() => Err(failed(
+            "PACKAGE_TRUSTED_KEY asks for a signed package, and the dump is not part of it; `gantry restore` on this machine \
+             restores it",
+        )),
+        _ => Ok(Expected(None)),
+    }
+}
+
+impl Expected {
+    fn compare(&self, sum: &Sha256Sum, proof: &Proof) -> Result<(), String> {
+        let Some((wanted, database)) = &self.0 else { return Ok(()) };
+        if sum != wanted {
+            return Err("its SHA-256 is another one".to_owned());
+        }
+        let Some(database) = database else { return Ok(()) };
+        let usage = [proof.usage.requests, proof.usage.prompt_tokens, proof.usage.completion_tokens];
+        let usage = usage.map(i64::unsigned_abs);
+        let sums = [database.requests, database.prompt_tokens, database.completion_tokens];
+        match () {
+            () if database.rows != proof.rows => Err("it has other numbers of rows".to_owned()),
+            () if sums != usage => Err("its sums of requests or tokens are others".to_owned()),
+            () if database.audit_head != proof.audit.head_hash => {
+                Err("its audit log ends in another row".to_owned())
+            }
+            () => Ok(()),
+        }
+    }
+}
+
+/// Writes the database as it is beside the package, reads it back, and returns its name relative to the package's folder.
+fn back_up(work: &Work, dir: &Path) -> Result<String, ApiError> {
+    work.job.step("backing up the database as it is");
+    let now = work.control.clock.now();
+    let digits: String = now.rfc3339().chars().filter(char::is_ascii_digit).collect();
+    let name = format!("{RESTORE_BACKUPS}/gantry-{digits}.sql");
+    let (path, part) = (dir.join(&name), dir.join(format!("{name}.part")));
+    let unwritten = |error: io::Error| failed(format!("the backup can't be written: {error}"));
+    if let Some(folder) = path.parent() {
+        private_folders(folder).map_err(unwritten)?;
+    }
+    let written = write_backup(work, &part);
+    if written.is_err() {
+        // What is half-written must not look like a backup.
+        let _ = fs::remove_file(&part);
+    }
+    written?;
+    fs::rename(&part, &path).map_err(unwritten)?;
+    let folder = path.parent().map(PathBuf::from).unwrap_or_default();
+    File::open(folder).and_then(|it| it.sync_all()).map_err(unwritten)?;
+    work.job.log(format!("the database as it was is in {name}, read back and proven"));
+    Ok(name)
+}
+
+fn write_backup(work: &Work, part: &Path) -> Result<(), ApiError> {
+    let unwritten = |error: io::Error| failed(format!("the backup can't be written: {error}"));
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(part);
+    let mut to = BufWriter::with_capacity(PIECE, file.map_err(unwritten)?);
+    let now = work.control.clock.now();
+    let dumped = work.wait(work.control.store.dump(DumpSecrets::Sealed, now, &mut to))?;
+    let proof =
+        dumped.map_err(|error| failed(format!("the database can't be backed up: {}", told(&error))))?;
+    let file = to.into_inner().map_err(|error| unwritten(error.into_error()))?;
+    file.sync_all().map_err(unwritten)?;
+    let back = File::open(part).map_err(unwritten)?;
+    let report =
+        check_dump(Stoppable { file: BufReader::with_capacity(PIECE, back), progress: &work.progress });
+    if work.is_cancelled() {
+        return Err(cancelled());
+    }
+    let problem = report.problems.first().cloned().or_else(|| {
+        let read = report.proof?;
+        read.differences(&proof).into_iter().next()
+    });
+    match problem {
+        None => Ok(()),
+        Some(why) => Err(failed(format!("the backup is not what was written: {why}"))),
+    }
+}
+
+fn private_folders(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Says why nothing was restored.
+fn unrestored(error: &StoreError) -> ApiError {
+    if error.is_unavailable() {
+        return unstored(error);
+    }
+    failed(format!("nothing was restored: {}", told(error)))
+}
+
+/// Returns an error with its causes in one line.
+fn told(error: &StoreError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+/// A dump that is read for a restore: counted, hashed, and cut off when the job is cancelled.
+struct Dump<'a> {
+    file: BufReader<File>,
+    progress: &'a Arc<Progress>,
+    hasher: Hasher,
+}
+
+impl Read for Dump<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        stopped(self.progress)?;
+        let n = self.file.read(buffer)?;
+        self.hasher.update(&buffer[..n]);
+        self.progress.bytes.fetch_add(n as u64, Relaxed);
+        Ok(n)
+    }
+}
+
+/// A file that is cut off when the job is cancelled.
+struct Stoppable<'a> {
+    file: BufReader<File>,
+    progress: &'a Arc<Progress>,
+}
+
+impl Read for Stoppable<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        stopped(self.progress)?;
+        self.file.read(buffer)
+    }
+}
+
+/// An error that no reader tries again, as it would after `Interrupted`.
+fn stopped(progress: &Progress) -> io::Result<()> {
+    if progress.stop.load(Relaxed) { Err(io::Error::other("the job was cancelled")) } else { Ok(()) }
+}
