@@ -38,7 +38,7 @@ pub use backup::back_up;
 pub use chat::ChatSize;
 pub use decoded::{Decoded, left_out};
 pub use error::{Constraint, StoreError, StoreResult};
-pub use inspect::{Inspection, inspect};
+pub use inspect::{DatabaseAddress, Inspection, database_address, inspect};
 pub use jobs::NewJob;
 pub use keys::{KeyColumn, KeyFilter, NewKey};
 pub use kind::DatabaseKind;
