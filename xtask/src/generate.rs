@@ -1,5 +1,6 @@
 //! Generates reference pages from the tables in the code.
 
+mod egress;
 mod roles;
 
 use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
@@ -21,7 +22,7 @@ use gantry_domain::{
 use gantry_settings::{Settings, Sources};
 
 /// Returns the paths of all pages from the root, with their texts.
-fn pages() -> anyhow::Result<[(&'static str, String); 9]> {
+fn pages() -> anyhow::Result<[(&'static str, String); 10]> {
     Ok([
         ("docs/reference/settings.md", settings()?),
         ("docs/model-fields.md", model_fields()),
@@ -31,6 +32,7 @@ fn pages() -> anyhow::Result<[(&'static str, String); 9]> {
         ("docs/reference/metrics.md", metrics()),
         ("docs/cli.md", command_line()),
         ("docs/roles.md", roles::page()),
+        ("docs/egress.md", egress::page()),
         ("openapi.json", openapi()?),
     ])
 }
@@ -342,7 +344,7 @@ fn command_line() -> String {
          one after a failure; the exit code is that of the first failure, and `--json` prints one list. \
          Control characters are stripped from output and escaped in `--json`. Results go to standard output, everything else \
          to standard error; with `--json` errors are JSON too, with `exit_code`. Separators in numbers and colours appear at a \
-         terminal only; `NO_COLOR` turns colours off. `gantry serve`, `doctor`, `settings`, `backup`, `owner`, `supervisor` \
+         terminal only; `NO_COLOR` turns colours off. `gantry serve`, `doctor`, `egress`, `settings`, `backup`, `owner`, `supervisor` \
          and `audit verify` and `export` take every [setting](reference/settings.md) as a flag, in front of the verb or \
          behind it. `gantry` alone prints help; settings alone, as in `gantry --data-dir DIR`, mean `gantry serve`. \
          A gateway at `https://` needs a certificate that the system's or Mozilla's authorities signed; `SSL_CERT_FILE` \

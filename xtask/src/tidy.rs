@@ -3,6 +3,7 @@
 
 mod bars;
 mod dependencies;
+mod egress;
 mod figures;
 mod modules;
 mod source;
@@ -94,6 +95,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
         problems.extend(look_at(&name, &text));
     }
+    problems.extend(egress::problems(root)?);
     problems.extend(words::problems(root)?);
     if problems.is_empty() { Ok(()) } else { bail!("untidy:\n  {}", problems.join("\n  ")) }
 }

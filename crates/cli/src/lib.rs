@@ -7,6 +7,7 @@ mod complete;
 mod context;
 mod cx;
 pub mod doctor;
+pub mod egress;
 mod events;
 mod exit;
 mod gateway_options;

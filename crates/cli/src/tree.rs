@@ -10,7 +10,7 @@ use clap::{
 use gantry_settings::Settings;
 
 use crate::{
-    audit, chat, context,
+    audit, chat, context, egress,
     exit::Exit,
     gateway_options::connected,
     images, keys, local, models,
@@ -44,6 +44,7 @@ pub fn command() -> Command {
         .args(setting_args())
         .subcommand(serve.args(listed_settings()))
         .subcommand(reads_settings(doctor()))
+        .subcommand(reads_settings(egress::command()))
         .subcommand(reads_settings(settings))
         .subcommand(audit_log().subcommand(audit::list_command()))
         .subcommand(supervisor())

@@ -23,7 +23,7 @@ const MAX_ANSWER: usize = 1 << 20;
 const MAX_REDIRECTS: usize = 3;
 
 /// The hub that is asked unless `HUB_ENDPOINT` names another one: the engines' own default.
-const PUBLIC: &str = "huggingface.co";
+pub const PUBLIC: &str = "huggingface.co";
 
 /// What the hub says about a repository.
 #[derive(Debug, Clone)]

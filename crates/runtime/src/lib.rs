@@ -14,7 +14,7 @@ mod log_lines;
 mod process;
 mod runtime;
 
-pub use docker::{Docker, docker};
+pub use docker::{DEFAULT_HOST, Docker, docker};
 pub use error::{RuntimeError, RuntimeResult};
 pub use fake::{Action, Fake, Script};
 pub use gate::{Gate, Open};

@@ -10,7 +10,7 @@ use gantry_settings::{Entry, Origin, Settings, SettingsError, Sources};
 use tracing_subscriber::EnvFilter;
 
 use crate::{
-    commands::{audit, backup, doctor, owner, supervisor},
+    commands::{audit, backup, doctor, egress, owner, supervisor},
     sealing, serve,
 };
 
@@ -42,6 +42,10 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
         Some(("secrets", sub)) => sealing::run(sub, |it| Ok(settings(it)?.0)),
         Some(("backup", sub)) => backup::run(sub, |it| Ok(settings(it)?.0)),
         Some(("doctor", sub)) => Ok(ExitCode::from(doctor::run(settings(sub), sub)?.code())),
+        Some(("egress", sub)) => {
+            let (settings, entries) = settings(sub)?;
+            Ok(ExitCode::from(egress::run(settings, &entries, sub)?.code()))
+        }
         Some(("serve", sub)) => {
             let (settings, entries) = settings(sub)?;
             serve::run(settings, &entries, sub.get_flag("demo"))

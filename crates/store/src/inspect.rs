@@ -1,6 +1,10 @@
 //! Inspects a database without changing it, for `gantry doctor`.
 
-use std::{path::Path, str::FromStr, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
 
 use sqlx::{ConnectOptions, Connection, postgres::PgConnectOptions, sqlite::SqliteConnectOptions};
 
@@ -34,6 +38,40 @@ pub async fn inspect(url: &str) -> StoreResult<Inspection> {
     Ok(Inspection { kind, version, newest, may_create })
 }
 
+/// Where a database is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DatabaseAddress {
+    /// A SQLite file.
+    File(PathBuf),
+    /// The folder of a Unix socket.
+    Socket(PathBuf),
+    /// Host and port.
+    Server(String, u16),
+}
+
+/// Returns where the database at `sqlite://<path>` or `postgres://…` is, without connecting to it. Parts that the address
+/// leaves out come from the environment (`PGHOST`), as for a connection.
+///
+/// # Errors
+/// [`StoreError::Address`]: it is malformed.
+pub fn database_address(url: &str) -> StoreResult<DatabaseAddress> {
+    if let Some(path) = url.strip_prefix("sqlite://") {
+        return Ok(DatabaseAddress::File(path.into()));
+    }
+    let options = postgres(url)?;
+    let host = options.get_host();
+    Ok(match options.get_socket() {
+        Some(path) => DatabaseAddress::Socket(path.clone()),
+        None if host.starts_with('/') => DatabaseAddress::Socket(host.into()),
+        None => DatabaseAddress::Server(host.to_owned(), options.get_port()),
+    })
+}
+
+fn postgres(url: &str) -> StoreResult<PgConnectOptions> {
+    PgConnectOptions::from_str(url)
+        .map_err(|_| StoreError::Address("it is not a valid `postgres://` address".to_owned()))
+}
+
 async fn version(url: &str) -> StoreResult<(DatabaseKind, Option<i64>, bool)> {
     const SQL: &str = "SELECT MAX(version) FROM _sqlx_migrations";
     // The result is NULL if `search_path` names no schema in which tables could be made.
@@ -49,8 +87,7 @@ async fn version(url: &str) -> StoreResult<(DatabaseKind, Option<i64>, bool)> {
         conn.close().await?;
         return Ok((DatabaseKind::Sqlite, known(found)?, true));
     }
-    let options = PgConnectOptions::from_str(url)
-        .map_err(|_| StoreError::Address("it is not a valid `postgres://` address".to_owned()))?;
+    let options = postgres(url)?;
     let mut conn = options.application_name("gantry").connect().await?;
     let may_create = sqlx::query_scalar(MAY_CREATE).fetch_one(&mut conn).await?;
     let found = sqlx::query_scalar(SQL).fetch_one(&mut conn).await;

@@ -48,7 +48,7 @@ pub use dump::{
     write::dump_file,
 };
 pub use error::{Constraint, StoreError, StoreResult};
-pub use inspect::{Inspection, inspect};
+pub use inspect::{DatabaseAddress, Inspection, database_address, inspect};
 pub use jobs::{JobEnd, NewJob};
 pub use keys::{KeyColumn, KeyFilter, NewKey};
 pub use kind::DatabaseKind;

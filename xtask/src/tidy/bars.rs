@@ -4,6 +4,7 @@
 pub(crate) const TABLES: &[(&str, &str)] = &[
     ("crates/admin-api/src/doc/inference.rs operations", "the list of inference endpoints"),
     ("crates/admin-api/src/routes.rs routes", "the table of routes"),
+    ("crates/cli/src/egress.rs facts", "a list of facts in words"),
     ("crates/cli/src/keys.rs command", "the list of verbs with their options"),
     ("crates/cli/src/models/mod.rs command", "the list of verbs with their options"),
     ("crates/domain/src/engine/llamacpp.rs launch", "a list of flags in the order in which they are written"),

@@ -42,6 +42,14 @@ pub async fn check(url: &str) -> Result<(), (String, bool)> {
     server.check().await.map_err(|problem| (problem.to_string(), false))
 }
 
+/// Returns where the server at `url` is: its host and port, or the path of its socket.
+///
+/// # Errors
+/// The address is malformed; the error does not repeat it.
+pub fn address(url: &str) -> Result<(String, Option<u16>), String> {
+    redis::address(url).map_err(|error| error.to_string())
+}
+
 /// Exchanges the state of limits with the other gateways through the server.
 pub struct SharedLimits {
     server: redis::Shared,

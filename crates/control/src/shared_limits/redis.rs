@@ -73,6 +73,17 @@ fn parse(url: &str) -> RedisResult<(Address, RedisConnectionInfo)> {
     Ok((address, info.redis_settings().clone()))
 }
 
+/// Returns the host and the port, or the path of the socket.
+///
+/// # Errors
+/// Those of [`parse`].
+pub(super) fn address(url: &str) -> RedisResult<(String, Option<u16>)> {
+    Ok(match parse(url)?.0 {
+        Address::Tcp { host, port, .. } => (host, Some(port)),
+        Address::Unix(path) => (path.display().to_string(), None),
+    })
+}
+
 /// A connection, and the future that moves its bytes while a caller waits for an answer.
 struct Live {
     connection: MultiplexedConnection,

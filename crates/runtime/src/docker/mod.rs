@@ -51,7 +51,8 @@ use crate::{
     RuntimeInfo, RuntimeResult, gate::pass,
 };
 
-const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
+/// The socket of a local engine.
+pub const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 /// Deadline of every call that only asks.
 const ASK: Duration = Duration::from_secs(5);
 const REMOVE: Duration = Duration::from_secs(30);

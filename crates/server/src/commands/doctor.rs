@@ -21,7 +21,7 @@ use gantry_runtime::{Owner, Runtime, RuntimeError};
 use gantry_settings::{ContainerRuntime, Entry, Settings, SettingsError};
 use gantry_store::{Inspection, inspect};
 
-use self::subject::Subject;
+pub(super) use self::subject::Subject;
 use crate::{
     door::{self, Told},
     engine_runtime::{COMMANDS, Candidate, search_path, wanted},

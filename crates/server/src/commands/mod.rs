@@ -3,5 +3,6 @@
 pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod doctor;
+pub(crate) mod egress;
 pub(crate) mod owner;
 pub(crate) mod supervisor;

@@ -5,6 +5,7 @@ mod completion;
 mod context;
 mod doctor;
 mod doctor_rights;
+mod egress;
 mod habits;
 mod hostile;
 mod local;

@@ -14,32 +14,32 @@ use crate::door::{self, Answer, Told};
 const SAY_SETTINGS: &str = "give its settings here too, such as `env DATA_DIR=… MODELS_DIR=… gantry doctor`; `make run` has its own \
                             (scripts/run.sh), a service those of its unit (/etc/gantry/gantry.env)";
 
-pub(super) struct Subject {
-    pub(super) settings: Settings,
+pub(crate) struct Subject {
+    pub(crate) settings: Settings,
     /// The running gateway, if `settings` are its settings.
-    pub(super) running: Option<Box<Told>>,
+    pub(crate) running: Option<Box<Told>>,
     /// Whether the paths in the settings lead to the same folders and programs for this program as for the gateway.
-    pub(super) shares_files: bool,
-    pub(super) url: String,
+    pub(crate) shares_files: bool,
+    pub(crate) url: String,
     /// Checks that were made while the settings were found.
-    pub(super) checks: Vec<Check>,
+    pub(crate) checks: Vec<Check>,
     /// Advice for the case that the running gateway has another data directory than `settings`; `None` if the data
     /// directory is known or the checks already mention it.
-    pub(super) if_other: Option<&'static str>,
+    pub(crate) if_other: Option<&'static str>,
 }
 
 impl Subject {
-    pub(super) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> Limits {
         self.running.as_ref().map_or_else(Limits::own, |it| it.limits)
     }
 
     /// Returns whether the gateway has this setting but does not reveal its value.
-    pub(super) fn hides(&self, name: &str) -> bool {
+    pub(crate) fn hides(&self, name: &str) -> bool {
         self.running.as_ref().is_some_and(|it| it.hides(name))
     }
 
     /// Asks the gateway at `url`, else at the address that the settings of this shell name.
-    pub(super) async fn find(settings: Settings, entries: &[Entry], url: Option<String>) -> Self {
+    pub(crate) async fn find(settings: Settings, entries: &[Entry], url: Option<String>) -> Self {
         let url = url.unwrap_or_else(|| format!("http://{}", reachable(settings.listening.gateway_listen)));
         let n_given = entries.iter().filter(|it| it.origin != Origin::Default).count();
         let own = Check::ok("settings", format!("{} are readable, {n_given} of them given", entries.len()));
