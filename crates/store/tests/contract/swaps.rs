@@ -95,8 +95,8 @@ on_both! {
         fill_small(&db.store).await;
         let (text, new) = dump_of_another(db).await;
         let dir = tempfile::tempdir().unwrap();
-        let (stop, reads, writes) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
-        let (stop, reads, writes) = (&stop, &reads, &writes);
+        let (stop, n_read, n_written) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
+        let (stop, n_read, n_written) = (&stop, &n_read, &n_written);
         let reader = |n: usize| async move {
             // The same statements again and again, on connections that have them prepared.
             while !stop.load(SeqCst) {
@@ -107,7 +107,7 @@ on_both! {
                 assert_eq!((orgs == 3, keys), (zoe.is_some(), 5), "old or new, never between");
                 assert!(tx.change_counter().await.unwrap() > 0);
                 tx.rollback().await.unwrap();
-                reads.fetch_add(1, SeqCst);
+                n_read.fetch_add(1, SeqCst);
             }
         };
         let writer = async {
@@ -117,15 +117,15 @@ on_both! {
                 let mut tx = db.store.write().await.unwrap();
                 tx.insert_usage(&[usage::row(at(n), n as u128)]).await.unwrap();
                 tx.commit().await.unwrap();
-                writes.fetch_add(1, SeqCst);
+                n_written.fetch_add(1, SeqCst);
             }
         };
         let swaps = async {
             for _ in 0..3 {
                 let scratch = db.store.load(&text[..], dir.path(), &name(), None).await.unwrap();
-                let (before_reads, before_writes) = (reads.load(SeqCst), writes.load(SeqCst));
+                let before = (n_read.load(SeqCst), n_written.load(SeqCst));
                 db.store.swap(scratch, true).await.unwrap();
-                while reads.load(SeqCst) < before_reads + 5 || writes.load(SeqCst) < before_writes + 5 {
+                while n_read.load(SeqCst) < before.0 + 5 || n_written.load(SeqCst) < before.1 + 5 {
                     tokio::task::yield_now().await;
                 }
             }
