@@ -134,27 +134,24 @@ fn without_values(text: &str) -> Option<String> {
 
 /// Hides the values of each object with the name [`ENV`], wherever it is. Returns whether there were any.
 fn hide(json: &mut Json) -> bool {
-    let mut found = false;
     match json {
         Json::Object(map) => {
-            for (name, value) in map {
-                match value {
-                    Json::Object(env) if name == ENV => {
-                        found |= !env.is_empty();
-                        env.values_mut().for_each(|it| *it = HIDDEN.into());
-                    }
-                    other => found |= hide(other),
-                }
-            }
+            let hidden = map.iter_mut().map(|(name, value)| hide_member(name, value));
+            hidden.fold(false, |found, it| found | it)
         }
-        Json::Array(items) => {
-            for item in items {
-                found |= hide(item);
-            }
-        }
-        _ => {}
+        Json::Array(items) => items.iter_mut().map(hide).fold(false, |found, it| found | it),
+        _ => false,
     }
-    found
+}
+
+fn hide_member(name: &str, value: &mut Json) -> bool {
+    match value {
+        Json::Object(env) if name == ENV => {
+            env.values_mut().for_each(|it| *it = HIDDEN.into());
+            !env.is_empty()
+        }
+        other => hide(other),
+    }
 }
 
 #[cfg(test)]
