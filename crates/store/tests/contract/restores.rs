@@ -4,7 +4,7 @@ use std::{fs, process::Command};
 
 use gantry_domain::{Role, audit::Action, job::JobState};
 use gantry_store::{
-    Candidate, DatabaseKind, DumpKind, DumpSecrets, Scratch, StoreError, check_dump, dump_file,
+    Candidate, DatabaseKind, DumpKind, DumpSecrets, JobEnd, Scratch, StoreError, check_dump, dump_file,
 };
 
 use crate::{
@@ -107,7 +107,7 @@ on_both! {
         assert!(tx.meta_get("secret/engine-key").await.unwrap().is_some(), "the dump had none");
         assert_eq!(tx.org(late.id).await.unwrap(), None);
         assert!(tx.insert_org("Later", NOW).await.unwrap().id > late.id, "its number is not given again");
-        assert!(tx.end_job(runs, JobState::Completed, None, NOW).await.unwrap());
+        assert!(tx.end_job(runs, &JobEnd { state: JobState::Completed, error: None, artifacts: None }, NOW).await.unwrap());
         tx.commit().await.unwrap();
     }
 
@@ -216,7 +216,9 @@ async fn what_pg_dump_wrote_is_restored() {
     let db = Database::postgres().await.unwrap();
     let runs = fill(&db.store).await;
     let mut tx = db.store.write().await.unwrap();
-    tx.end_job(runs, JobState::Cancelled, None, NOW).await.unwrap();
+    tx.end_job(runs, &JobEnd { state: JobState::Cancelled, error: None, artifacts: None }, NOW)
+        .await
+        .unwrap();
     tx.commit().await.unwrap();
     let proof = dump(&db, DumpSecrets::AsStored).await.1;
     let schema = db.texts("SELECT current_schema()::text").await.remove(0);
