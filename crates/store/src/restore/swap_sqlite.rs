@@ -75,8 +75,8 @@ async fn copy(conn: &mut SqliteConnection, table: &Table, name: &str) -> StoreRe
     Ok(format!("DELETE FROM main.{name}; {insert}"))
 }
 
-/// Checks that no row of the scratch database is missing in the live one. Of tables in which the live gateway's rows stay,
-/// the numbers can't be compared.
+/// Checks that no row of the scratch database is missing in the live one. Where rows of the live gateway stay, the numbers
+/// can't be compared.
 async fn check_count(conn: &mut SqliteConnection, table: &Table) -> StoreResult<()> {
     let Table { name, .. } = table;
     let sql = format!("SELECT (SELECT COUNT(*) FROM main.{name}), (SELECT COUNT(*) FROM restored.{name})");
