@@ -12,7 +12,7 @@ use sqlx_core::transaction::TransactionManager;
 use crate::{DatabaseKind, StoreError, StoreResult, dump::schema::Table, migrate, store::POSTGRES_LEFT};
 
 /// The advisory lock of all who restore into a schema; the number is arbitrary, see [`crate::tx::AdvisoryLock`].
-const LOCK: i32 = 1_196_314_709;
+pub(super) const LOCK: i32 = 1_196_314_709;
 /// Longest wait for it, and the pause between two tries.
 pub(super) const LOCK_WAIT: Duration = Duration::from_secs(3);
 const LOCK_PAUSE: Duration = Duration::from_millis(50);

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection, postgres::PgTransactionManager};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool, postgres::PgTransactionManager};
 use sqlx_core::transaction::TransactionManager;
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     dump::schema::{Schema, Table},
     migrate,
     restore::{
-        postgres::{Schemas, drop_schema},
+        postgres::{LOCK, Schemas, drop_schema},
         swap_sqlite::KEPT_META,
     },
 };
@@ -31,20 +31,41 @@ const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '100ms'";
 /// and hold nothing that it still needs.
 const STEP: usize = 5;
 
+/// What is known after a swap without an error.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Done,
+    /// The connection broke while the server was asked to commit. The scratch schema is gone if it did.
+    Unanswered(StoreError),
+}
+
 /// Swaps, or removes the scratch schema if that fails.
-pub(super) async fn swap(mut conn: PgConnection, schemas: &Schemas, drop_existing: bool) -> StoreResult<()> {
+pub(super) async fn swap(
+    mut conn: PgConnection,
+    schemas: &Schemas,
+    drop_existing: bool,
+) -> StoreResult<Outcome> {
     PgTransactionManager::commit(&mut conn).await?;
     let done = try_swap(&mut conn, schemas, drop_existing).await;
     if done.is_err() {
-        // The error that came first is the one to tell; what is left here goes with the next restore.
+        // The error that came first is returned; what is left here goes with the next restore.
         let _ = drop_schema(&mut conn, &schemas.scratch).await;
     }
-    let closed = conn.close().await;
-    done?;
-    Ok(closed?)
+    // What was committed stays, even if the server does not hear of the end.
+    let _ = conn.close().await;
+    done
 }
 
-async fn try_swap(conn: &mut PgConnection, schemas: &Schemas, drop_existing: bool) -> StoreResult<()> {
+/// Returns whether the swap from this scratch schema was committed: the schema went with it.
+pub(super) async fn is_committed(pool: &PgPool, schemas: &Schemas) -> StoreResult<bool> {
+    // The server may still be at it. Its session holds this lock to its end.
+    const WAIT: &str = "SELECT pg_advisory_xact_lock($1, hashtext(current_schema()))";
+    const SQL: &str = "SELECT NOT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)";
+    sqlx::query(WAIT).bind(LOCK).execute(pool).await?;
+    Ok(sqlx::query_scalar(SQL).bind(&schemas.scratch).fetch_one(pool).await?)
+}
+
+async fn try_swap(conn: &mut PgConnection, schemas: &Schemas, drop_existing: bool) -> StoreResult<Outcome> {
     let newest = migrate::versions().map(|it| it.0).max().unwrap_or(0);
     let schema = Schema::at(newest).map_err(|it| StoreError::Schema(it.to_string()))?;
     let until = Instant::now() + PATIENCE;
@@ -58,15 +79,20 @@ async fn try_swap(conn: &mut PgConnection, schemas: &Schemas, drop_existing: boo
             Ok(_) => replace(conn, schemas, &schema, drop_existing).await,
             Err(error) => Err(error.into()),
         };
-        if replaced.is_ok() {
-            sqlx::raw_sql("COMMIT").execute(&mut *conn).await?;
-            return Ok(());
-        }
+        let Err(error) = replaced else { return commit(conn).await };
         sqlx::raw_sql("ROLLBACK").execute(&mut *conn).await?;
-        match replaced {
-            Err(error) if is_in_use(&error) && Instant::now() < until => tokio::time::sleep(PAUSE).await,
-            done => return done,
+        if !is_in_use(&error) || Instant::now() >= until {
+            return Err(error);
         }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn commit(conn: &mut PgConnection) -> StoreResult<Outcome> {
+    match sqlx::raw_sql("COMMIT").execute(conn).await.map_err(StoreError::from) {
+        Ok(_) => Ok(Outcome::Done),
+        Err(error) if error.is_unavailable() => Ok(Outcome::Unanswered(error)),
+        Err(error) => Err(error),
     }
 }
 

@@ -25,8 +25,8 @@ pub(super) async fn swap(writer: &SqlitePool, scratch: &Path, drop_existing: boo
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *conn).await?;
     replace(&mut conn, drop_existing).await?;
     sqlx::raw_sql("COMMIT").execute(&mut *conn).await?;
-    // The next writer may only begin once this connection is gone.
-    conn.close().await?;
+    // The next writer has to wait for the end of this connection. What was committed stays if the end fails.
+    let _ = conn.close().await;
     Ok(())
 }
 
