@@ -107,6 +107,57 @@ fn forms() -> Vec<Form> {
             "metrics",
         ),
         form("POST", "/admin/system/container-images/load", 262_144, json!({ "path": "x" }), ""),
+        form(
+            "POST",
+            "/admin/deployment/export",
+            262_144,
+            json!({ "output_dir": "x" }),
+            "include_images include_db include_configs include_models_manifest tar_models tar_hub_cache \
+             allow_pull_images part_size since",
+        ),
+        form(
+            "POST",
+            "/admin/deployment/export-model/{id}",
+            262_144,
+            json!({}),
+            "output_dir include_images tar_models tar_hub_cache allow_pull_images part_size since",
+        ),
+        form(
+            "POST",
+            "/admin/deployment/estimate-size",
+            262_144,
+            json!({ "output_dir": "x" }),
+            "include_images include_db tar_models tar_hub_cache",
+        ),
+        form(
+            "POST",
+            "/admin/deployment/import-model",
+            262_144,
+            json!({ "output_dir": "x", "manifest_file": "model-1.json" }),
+            "conflict_strategy dry_run served_name_override local_path_override include_images include_weights \
+             base_dir",
+        ),
+        form(
+            "POST",
+            "/admin/deployment/import",
+            262_144,
+            json!({ "output_dir": "x" }),
+            "base_dir include_images include_weights include_hub_cache include_models dry_run",
+        ),
+        form(
+            "POST",
+            "/admin/deployment/check-database-dump",
+            262_144,
+            json!({ "output_dir": "x" }),
+            "db_file",
+        ),
+        form(
+            "POST",
+            "/admin/deployment/restore-database",
+            262_144,
+            json!({ "output_dir": "x" }),
+            "backup_first drop_existing db_file",
+        ),
     ]
 }
 
