@@ -6,6 +6,7 @@ mod chat;
 mod complete;
 mod context;
 mod cx;
+mod database;
 pub mod doctor;
 pub mod egress;
 mod events;
@@ -92,6 +93,17 @@ pub fn run(verb: &str, matches: &ArgMatches) -> Exit {
 /// No password was given; the reason is printed on standard error.
 pub fn new_password(prompt: &str) -> Result<secrecy::SecretString, Exit> {
     sign_in::new_password(prompt).map_err(|failure| {
+        Out::new(false, false).complain(&failure);
+        failure.exit()
+    })
+}
+
+/// Asks at the terminal whether to go on, unless `yes`.
+///
+/// # Errors
+/// The answer was no, or there is no terminal; the reason is printed on standard error.
+pub fn confirmed(yes: bool, question: &str) -> Result<(), Exit> {
+    terminal::agreed(yes, question).map_err(|failure| {
         Out::new(false, false).complain(&failure);
         failure.exit()
     })

@@ -10,7 +10,7 @@ use clap::{
 use gantry_settings::Settings;
 
 use crate::{
-    audit, chat, context, egress,
+    audit, chat, context, database, egress,
     exit::Exit,
     gateway_options::connected,
     images, keys, local, models,
@@ -50,7 +50,9 @@ pub fn command() -> Command {
         .subcommand(supervisor())
         .subcommand(owner())
         .subcommand(secrets())
-        .subcommand(backup())
+        .subcommand(database::backup_command())
+        .subcommand(database::restore_command())
+        .subcommand(database::db_command())
         .subcommand(package::command())
         .subcommand(sign_in::login_command())
         .subcommand(sign_in::logout_command())
@@ -186,23 +188,6 @@ fn secrets() -> Command {
         .subcommand(rotate)
 }
 
-/// Runs in the server's crate, which knows the database.
-fn backup() -> Command {
-    let dir = Arg::new("DIR")
-        .required(true)
-        .value_parser(value_parser!(PathBuf))
-        .help("Folder for the copy; it is created, or must be empty");
-    let backup = Command::new("backup")
-        .about("Copies the database (SQLite) and the secrets into a folder; the gateway may be running")
-        .arg(dir)
-        .after_help(
-            "Run it with the settings of the gateway, as its user. A Postgres database is not copied: the command that \
-             copies it is printed, and the exit code is 1. The folder is a data directory: `gantry serve --data-dir DIR` \
-             serves from it. Anyone who can read it can sign sessions and call engines. See docs/backup.md.",
-        );
-    reads_settings(backup)
-}
-
 /// Returns a flag for each setting, and for each file that may hold a secret, made from the settings table.
 fn listed_settings() -> Vec<Arg> {
     let arg = |name: &str, help: String| {
@@ -225,7 +210,7 @@ fn setting_args() -> Vec<Arg> {
 }
 
 /// Adds the settings to a verb, and says in its help where they are listed.
-fn reads_settings(command: Command) -> Command {
+pub(crate) fn reads_settings(command: Command) -> Command {
     let more = "Takes every setting as a flag: `gantry serve --help` lists them.";
     let help = command.get_after_help().map_or_else(|| more.to_owned(), |it| format!("{it} {more}"));
     command.after_help(help).args(setting_args())

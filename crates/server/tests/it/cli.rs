@@ -16,6 +16,7 @@ mod own;
 mod package;
 mod people;
 mod registry;
+mod restore;
 mod signing_in;
 mod terminal;
 pub(crate) mod tls;
