@@ -7,7 +7,7 @@ use clap::{Arg, ArgGroup, Command, value_parser};
 
 use crate::{
     options::{flag, option},
-    tree::reads_settings,
+    setting_args::reads_settings,
 };
 
 fn path(name: &'static str, help: &'static str) -> Arg {

@@ -8,6 +8,7 @@ mod doctor_rights;
 mod egress;
 mod habits;
 mod hostile;
+mod jobs;
 mod local;
 mod models;
 mod newcomer;
