@@ -6,6 +6,7 @@ mod chat;
 mod complete;
 mod context;
 mod cx;
+mod database;
 pub mod doctor;
 pub mod egress;
 mod events;
@@ -14,6 +15,7 @@ mod gateway_options;
 mod help;
 mod http;
 mod images;
+mod jobs;
 mod keys;
 mod limits;
 mod local;
@@ -29,6 +31,7 @@ mod progress;
 mod registry;
 mod resolve;
 mod session;
+mod setting_args;
 mod several;
 mod sign_in;
 mod status;
@@ -97,6 +100,17 @@ pub fn new_password(prompt: &str) -> Result<secrecy::SecretString, Exit> {
     })
 }
 
+/// Asks at the terminal whether to go on, unless `yes`.
+///
+/// # Errors
+/// The answer was no, or there is no terminal; the reason is printed on standard error.
+pub fn confirmed(yes: bool, question: &str) -> Result<(), Exit> {
+    terminal::agreed(yes, question).map_err(|failure| {
+        Out::new(false, false).complain(&failure);
+        failure.exit()
+    })
+}
+
 /// Returns the address of the gateway that the command line or the environment names; `None` if they name none.
 ///
 /// # Errors
@@ -114,7 +128,7 @@ fn perform(verb: &str, matches: &ArgMatches, leaf: &ArgMatches, out: Out) -> Out
         "man" => return local::man(command(), matches, &out),
         "exit-codes" => return out.raw(Exit::list().as_bytes()),
         "context" => return context::run(matches, &out),
-        "package" => return package::run(matches, &out),
+        "package" if !package::asks_gateway(matches) => return package::run_here(matches, &out),
         _ => {}
     }
     let target = Target::of(leaf)?;
@@ -142,6 +156,8 @@ fn perform(verb: &str, matches: &ArgMatches, leaf: &ArgMatches, out: Out) -> Out
             "usage" => usage::run(&cx, matches).await,
             "limits" => own::limits(&cx).await,
             "images" => images::run(&cx, matches).await,
+            "package" => package::run(&cx, matches).await,
+            "jobs" => jobs::run(&cx, matches).await,
             "top" => top::run(&cx, matches).await,
             "openapi" => local::openapi(&cx).await,
             "chat" => chat::run(&cx, matches).await,

@@ -45,13 +45,18 @@ impl Progress {
         let _ = err.flush();
         self.drawn = true;
     }
+
+    /// Removes the line, so that something else can be printed.
+    pub(crate) fn clear(&mut self) {
+        if std::mem::take(&mut self.drawn) {
+            let _ = write!(io::stderr().lock(), "\r\u{1b}[K");
+        }
+    }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.drawn {
-            let _ = write!(io::stderr().lock(), "\r\u{1b}[K");
-        }
+        self.clear();
     }
 }
 

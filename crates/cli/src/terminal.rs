@@ -136,3 +136,23 @@ pub(crate) fn confirm(yes: bool, what: &str, more: &str) -> Result<(), Failure> 
     }
     Ok(())
 }
+
+/// Asks before something is done, unless `--yes` was given.
+///
+/// # Errors
+/// The answer was no, or there is no terminal to ask at.
+pub(crate) fn agreed(yes: bool, question: &str) -> Result<(), Failure> {
+    if yes {
+        return Ok(());
+    }
+    if !io::stdin().is_terminal() {
+        return Err(Failure::Usage(
+            "nothing was done: there is no terminal to ask at; --yes does it without a question".to_owned(),
+        ));
+    }
+    let answer = ask(&format!("{question} [y/N] "))?;
+    if !matches!(answer.trim(), "y" | "Y" | "yes") {
+        return Err(Failure::Failed("nothing was done".to_owned()));
+    }
+    Ok(())
+}

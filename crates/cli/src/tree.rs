@@ -7,15 +7,16 @@ use clap::{
     error::{ContextKind, ContextValue, Error},
     value_parser,
 };
-use gantry_settings::Settings;
 
 use crate::{
-    audit, chat, context, egress,
+    audit, chat, context, database, egress,
     exit::Exit,
     gateway_options::connected,
-    images, keys, local, models,
+    images, jobs, keys, local, models,
     options::{flag, option, positional},
-    orgs, own, package, registry, sign_in, status, tokens, top, upstreams, usage, users,
+    orgs, own, package, registry,
+    setting_args::{listed_settings, reads_settings, setting_args},
+    sign_in, status, tokens, top, upstreams, usage, users,
 };
 
 /// The whole command line.
@@ -50,7 +51,9 @@ pub fn command() -> Command {
         .subcommand(supervisor())
         .subcommand(owner())
         .subcommand(secrets())
-        .subcommand(backup())
+        .subcommand(database::backup_command())
+        .subcommand(database::restore_command())
+        .subcommand(database::db_command())
         .subcommand(package::command())
         .subcommand(sign_in::login_command())
         .subcommand(sign_in::logout_command())
@@ -65,6 +68,7 @@ pub fn command() -> Command {
         .subcommand(usage::command())
         .subcommand(own::command())
         .subcommand(images::command())
+        .subcommand(jobs::command())
         .subcommand(top::command())
         .subcommand(upstreams::command())
         .subcommand(registry::command())
@@ -186,51 +190,6 @@ fn secrets() -> Command {
         .subcommand(rotate)
 }
 
-/// Runs in the server's crate, which knows the database.
-fn backup() -> Command {
-    let dir = Arg::new("DIR")
-        .required(true)
-        .value_parser(value_parser!(PathBuf))
-        .help("Folder for the copy; it is created, or must be empty");
-    let backup = Command::new("backup")
-        .about("Copies the database (SQLite) and the secrets into a folder; the gateway may be running")
-        .arg(dir)
-        .after_help(
-            "Run it with the settings of the gateway, as its user. A Postgres database is not copied: the command that \
-             copies it is printed, and the exit code is 1. The folder is a data directory: `gantry serve --data-dir DIR` \
-             serves from it. Anyone who can read it can sign sessions and call engines. See docs/backup.md.",
-        );
-    reads_settings(backup)
-}
-
-/// Returns a flag for each setting, and for each file that may hold a secret, made from the settings table.
-fn listed_settings() -> Vec<Arg> {
-    let arg = |name: &str, help: String| {
-        let flag = name.to_lowercase().replace('_', "-");
-        Arg::new(name.to_owned()).long(flag).value_name("VALUE").help(help).help_heading("Settings")
-    };
-    // Accepted, but hidden in the help, to keep it short.
-    let files = Settings::file_names();
-    let files = files.iter().map(|name| arg(name, format!("File that holds {name}")).hide(true));
-    let all = Settings::about().into_iter().map(|(name, doc, default)| {
-        let default = if default.is_empty() { String::new() } else { format!(" [default: {default}]") };
-        arg(&name, format!("{}{default}", doc.trim_end_matches('.')))
-    });
-    all.chain(files).collect()
-}
-
-/// Returns the same flags, hidden, for verbs whose help does not list them: there are some eighty.
-fn setting_args() -> Vec<Arg> {
-    listed_settings().into_iter().map(|it| it.hide(true)).collect()
-}
-
-/// Adds the settings to a verb, and says in its help where they are listed.
-fn reads_settings(command: Command) -> Command {
-    let more = "Takes every setting as a flag: `gantry serve --help` lists them.";
-    let help = command.get_after_help().map_or_else(|| more.to_owned(), |it| format!("{it} {more}"));
-    command.after_help(help).args(setting_args())
-}
-
 /// Flags of other programs that people try out of habit, with our setting for each.
 const HABITS: [(&[&str], &str); 5] = [
     (&["--port", "--listen", "--host", "--bind", "--addr", "--address"], "--gateway-listen 127.0.0.1:8084"),
@@ -240,9 +199,24 @@ const HABITS: [(&[&str], &str); 5] = [
     (&["--log", "--log-level", "--verbose", "--debug"], "--rust-log debug"),
 ];
 
-/// Adds the setting that was most likely meant to the error about an unknown flag, if the spelling alone does not
-/// suggest it.
+/// Verbs that people look for at the top, and where they are.
+const ELSEWHERE: [(&str, &str); 4] = [
+    ("export", "package export"),
+    ("import", "package import"),
+    ("verify", "package verify"),
+    ("promote", "db promote"),
+];
+
+/// Adds the setting that was most likely meant to the error about an unknown flag, or the verb to that about an unknown
+/// verb, if the spelling alone does not suggest it.
 pub fn tip(error: &mut Error) {
+    if let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand)
+        && let Some((_, ours)) = ELSEWHERE.iter().find(|it| it.0 == verb)
+    {
+        let ours = ContextValue::Strings(vec![(*ours).to_owned()]);
+        error.insert(ContextKind::SuggestedSubcommand, ours);
+        return;
+    }
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return };
     if let Some((_, ours)) = HABITS.iter().find(|(flags, _)| flags.contains(&flag.as_str())) {
         error.insert(ContextKind::SuggestedArg, ContextValue::String((*ours).to_owned()));

@@ -10,7 +10,7 @@ use gantry_settings::{Entry, Origin, Settings, SettingsError, Sources};
 use tracing_subscriber::EnvFilter;
 
 use crate::{
-    commands::{audit, backup, doctor, egress, owner, supervisor},
+    commands::{audit, backup, db, doctor, egress, owner, restore, supervisor},
     sealing, serve,
 };
 
@@ -41,6 +41,8 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
         Some(("owner", sub)) => owner::run(sub, |it| Ok(settings(it)?.0)),
         Some(("secrets", sub)) => sealing::run(sub, |it| Ok(settings(it)?.0)),
         Some(("backup", sub)) => backup::run(sub, |it| Ok(settings(it)?.0)),
+        Some(("restore", sub)) => restore::run(sub, |it| Ok(settings(it)?.0)),
+        Some(("db", sub)) => db::run(sub, |it| Ok(settings(it)?.0)),
         Some(("doctor", sub)) => Ok(ExitCode::from(doctor::run(settings(sub), sub)?.code())),
         Some(("egress", sub)) => {
             let (settings, entries) = settings(sub)?;

@@ -11,6 +11,7 @@ mod demo;
 mod deployment;
 mod descriptors;
 mod door;
+mod dump_file;
 mod engine_runtime;
 mod instance_id;
 mod metrics;

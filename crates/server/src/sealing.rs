@@ -9,10 +9,10 @@ use gantry_store::{Seal, Store};
 use secrecy::{ExposeSecret, SecretString};
 use tracing::{error, info};
 
-use crate::{data_dir, secrets};
+use crate::{commands::locked::Locks, secrets};
 
 /// File in `DATA_DIR/secrets`: one key a line, the first one encrypts.
-const FILE: &str = "database-keys";
+pub(crate) const FILE: &str = "database-keys";
 
 /// Loads the keys from the settings or the data directory; makes a new key if there is none.
 pub(crate) fn load(settings: &Settings, data_dir: &Path) -> anyhow::Result<Seal> {
@@ -23,6 +23,30 @@ pub(crate) fn load(settings: &Settings, data_dir: &Path) -> anyhow::Result<Seal>
         Some(_) => "SECRETS_KEY can't be used".to_owned(),
         None => format!("can't use the secret file {}", dir.join(FILE).display()),
     })
+}
+
+/// Loads the keys like [`load`], and makes none: without any, the seal can't encrypt.
+pub(crate) fn existing(settings: &Settings, data_dir: &Path) -> anyhow::Result<Seal> {
+    let file = data_dir.join("secrets").join(FILE);
+    let none = settings.data.secrets_key.is_none()
+        && !file.try_exists().with_context(|| format!("can't look at {}", file.display()))?;
+    if none { Ok(Seal::default()) } else { load(settings, data_dir) }
+}
+
+/// Adds the keys of a backup behind those in the folder `dir`, so that they decrypt and don't encrypt. Returns how many
+/// were new.
+pub(crate) fn add_keys(dir: &Path, more: &SecretString) -> anyhow::Result<usize> {
+    let own = secrets::load_or_make(dir, FILE, None)?;
+    let known: Vec<&str> = own.expose_secret().lines().map(str::trim).collect();
+    let more = more.expose_secret().lines().map(str::trim).filter(|it| !it.is_empty());
+    let new: Vec<&str> = more.filter(|it| !known.contains(it)).collect();
+    if new.is_empty() {
+        return Ok(0);
+    }
+    let all: SecretString = format!("{}\n{}\n", own.expose_secret().trim(), new.join("\n")).into();
+    Seal::parse(&all).context("the keys of the backup can't be used")?;
+    secrets::replace(dir, FILE, &all)?;
+    Ok(new.len())
 }
 
 /// Encrypts secrets that are stored in plain text, from before there were keys, or under an older key. Logs the
@@ -60,12 +84,8 @@ pub(crate) fn run(
         dir.join(FILE).display()
     );
     // Locked, because a running gateway would know only the old keys.
-    let _lock = data_dir::lock(&data_dir)?;
+    let _locks = Locks::take(&settings)?;
     let database = settings.database();
-    let _database_lock = match database.expose().strip_prefix("sqlite://") {
-        Some(file) => Some(data_dir::lock_database(Path::new(file))?),
-        None => None,
-    };
     let old = secrets::load_or_make(&dir, FILE, None)?;
     Seal::parse(&old).with_context(|| format!("can't use the secret file {}", dir.join(FILE).display()))?;
     let keys: SecretString =

@@ -202,7 +202,7 @@ async fn all(cx: &Cx, archived: bool) -> Outcome<Vec<Value>> {
 /// Finds the model with this id or served name, or with `id:2` or `name:x`. If several have the name, it prefers one
 /// that is not archived. Other people choose names, so a number that is the id of one model and the name of another is
 /// refused.
-async fn find(cx: &Cx, given: &str) -> Outcome<Value> {
+pub(crate) async fn find(cx: &Cx, given: &str) -> Outcome<Value> {
     let (id, name) = resolve::read(given)?;
     let mut by_id = None;
     // Ids of models fit into 32 bits: a larger number can only be a name.
@@ -238,7 +238,7 @@ async fn find(cx: &Cx, given: &str) -> Outcome<Value> {
     Err(Failure::NotFound(format!("there is no model `{given}`; `gantry models list` lists them all")))
 }
 
-fn id(model: &Value) -> String {
+pub(crate) fn id(model: &Value) -> String {
     cell(&model["id"])
 }
 

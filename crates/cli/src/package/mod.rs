@@ -1,6 +1,10 @@
-//! `package`: makes keys, signs packages, verifies them and shows what is in them; without a gateway and without a network.
+//! `package`: exports, imports and restores by a gateway; and without one, and without a network, makes keys, signs packages,
+//! verifies them and shows what is in them.
 
+mod export;
+mod import;
 mod keys;
+mod restore;
 mod show;
 mod verify;
 
@@ -13,6 +17,7 @@ use gantry_package::{
 };
 
 use crate::{
+    cx::Cx,
     exit::{Failure, Outcome},
     options::{aliased, flag, positional},
     output::Out,
@@ -21,13 +26,39 @@ use crate::{
 
 pub(crate) fn command() -> Command {
     aliased(Command::new("package"), "packages")
-        .about("Deployment packages: verifies and shows them, signs them; needs no gateway and no network")
+        .about("Deployment packages: exports and imports them, verifies, shows and signs them")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommands([verify::command(), show::command(), keys::sign_command(), keys::key_command()])
+        .subcommands([
+            export::command(),
+            import::command(),
+            restore::command(),
+            verify::command(),
+            show::command(),
+            keys::sign_command(),
+            keys::key_command(),
+        ])
+        .after_help(
+            "`export`, `import` and `restore` are done by the gateway, in its own folders. The other verbs need no gateway and no \
+             network.",
+        )
 }
 
-pub(crate) fn run(matches: &ArgMatches, out: &Out) -> Outcome<()> {
+/// Returns whether a verb is done by a gateway.
+pub(crate) fn asks_gateway(matches: &ArgMatches) -> bool {
+    matches!(matches.subcommand_name(), Some("export" | "import" | "restore"))
+}
+
+pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
+    match matches.subcommand() {
+        Some(("export", sub)) => export::run(cx, sub).await,
+        Some(("import", sub)) => import::run(cx, sub).await,
+        Some(("restore", sub)) => restore::run(cx, sub).await,
+        _ => Err(Failure::Usage("say `export`, `import` or `restore`".to_owned())),
+    }
+}
+
+pub(crate) fn run_here(matches: &ArgMatches, out: &Out) -> Outcome<()> {
     match matches.subcommand() {
         Some(("verify", sub)) => verify::run(sub, out),
         Some(("show", sub)) => show::run(sub, out),
@@ -40,6 +71,15 @@ pub(crate) fn run(matches: &ArgMatches, out: &Out) -> Outcome<()> {
 /// The folder of a package, an argument of most verbs.
 fn dir() -> Arg {
     positional("DIR", "Folder of the package")
+}
+
+/// The folder of a package on the gateway's machine.
+fn gateway_dir() -> Arg {
+    positional(
+        "DIR",
+        "Folder of the package on the gateway's machine: relative to the first of its EXPORT_DIRS (`exports` in its data directory \
+         unless set), or inside one of them",
+    )
 }
 
 fn json() -> Arg {

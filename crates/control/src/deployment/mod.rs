@@ -4,6 +4,7 @@
 //! ([`thread`]), with low priority: requests go first. What is asynchronous (the database, the container runtime) is waited
 //! for on that thread.
 
+mod dump_source;
 mod export;
 mod images;
 mod import;
@@ -13,6 +14,7 @@ mod thread;
 
 use std::sync::Arc;
 
+pub use dump_source::{BACKUP_DATABASE, DumpSource, OpenDump};
 use gantry_domain::{
     ApiError, ErrorCode,
     audit::AuditEntry,

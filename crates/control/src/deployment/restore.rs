@@ -21,7 +21,9 @@ use gantry_store::{DumpSecrets, Proof, StoreError, check_dump};
 use serde::Serialize;
 
 use super::{
-    artifacts, failed, import,
+    artifacts,
+    dump_source::describes,
+    failed, import,
     thread::{Work, cancelled},
 };
 use crate::jobs::unstored;
@@ -122,17 +124,7 @@ impl Expected {
             return Err("its SHA-256 is another one".to_owned());
         }
         let Some(database) = database else { return Ok(()) };
-        let usage = [proof.usage.requests, proof.usage.prompt_tokens, proof.usage.completion_tokens];
-        let usage = usage.map(i64::unsigned_abs);
-        let sums = [database.requests, database.prompt_tokens, database.completion_tokens];
-        match () {
-            () if database.rows != proof.rows => Err("it has other numbers of rows".to_owned()),
-            () if sums != usage => Err("its sums of requests or tokens are others".to_owned()),
-            () if database.audit_head != proof.audit.head_hash => {
-                Err("its audit log ends in another row".to_owned())
-            }
-            () => Ok(()),
-        }
+        describes(database, proof)
     }
 }
 

@@ -8,15 +8,18 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use clap::ArgMatches;
+use gantry_control::deployment::BACKUP_DATABASE;
+use gantry_domain::Clock;
+use gantry_package::contents::DUMP;
 use gantry_settings::Settings;
+use gantry_store::{DumpSecrets, Store};
 
-use crate::instance_id;
+use crate::{dump_file, instance_id, sealing};
 
-/// What the database is called in a backup, as in a data directory.
-const DATABASE: &str = "gantry.db";
-const SECRETS: &str = "secrets";
+/// Folder of the secrets, in a backup as in a data directory.
+pub(crate) const SECRETS: &str = "secrets";
 
 pub(crate) fn run(
     matches: &ArgMatches,
@@ -31,16 +34,8 @@ pub(crate) fn run(
         data.display()
     );
     make(to)?;
-    let database = settings.database();
-    let url = database.expose();
-    let is_file = url.starts_with("sqlite://");
-    let mut lines = Vec::new();
-    if is_file {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let copied = runtime.block_on(gantry_store::back_up(url, &to.join(DATABASE)));
-        let version = copied.context("can't copy the database")?;
-        lines.push(format!("{}: the database, schema version {version}", to.join(DATABASE).display()));
-    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut lines = vec![runtime.block_on(database(&settings, to))?];
     lines.extend(copy_files(data, to)?);
     fs::File::open(to).and_then(|it| it.sync_all()).with_context(|| to.display().to_string())?;
     let mut out = io::stdout().lock();
@@ -58,13 +53,31 @@ pub(crate) fn run(
         },
         data.join("spool").display()
     )?;
-    if !is_file {
-        bail!(
-            "the database is not in it, because it is Postgres. Now run\n  pg_dump --format=custom --file={} \"$DATABASE_URL\"",
-            to.join("gantry.dump").display()
-        );
-    }
+    writeln!(
+        io::stderr(),
+        "`gantry restore {}` restores it; with --dry-run it proves that it can",
+        to.display()
+    )?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Copies the database, and returns a line that says where the copy is.
+async fn database(settings: &Settings, to: &Path) -> anyhow::Result<String> {
+    let url = settings.database();
+    if url.expose().starts_with("sqlite://") {
+        let copy = to.join(BACKUP_DATABASE);
+        let version = gantry_store::back_up(url.expose(), &copy).await.context("can't copy the database")?;
+        return Ok(format!("{}: the database, schema version {version}", copy.display()));
+    }
+    let store = Store::open_to_read(url.expose()).await.context("can't open the database")?;
+    let store = store.with_seal(sealing::existing(settings, &settings.data.data_dir)?);
+    let (path, now) = (to.join(DUMP), Clock::default().now());
+    let dump = async |to: &mut (dyn Write + Send)| store.dump(DumpSecrets::Sealed, now, to).await;
+    let proof = dump_file::write(&path, dump).await;
+    store.close().await;
+    let proof = proof?;
+    let rows: u64 = proof.rows.values().sum();
+    Ok(format!("{}: the database, read back and compared; rows: {rows}", path.display()))
 }
 
 /// Copies the secrets and the files with ids, and returns a line for each.
@@ -105,7 +118,7 @@ fn private_dir(dir: &Path) -> anyhow::Result<()> {
 }
 
 /// Returns the files in the folder of secrets. A gateway whose settings give every secret has none.
-fn secrets(dir: &Path) -> anyhow::Result<Vec<std::ffi::OsString>> {
+pub(crate) fn secrets(dir: &Path) -> anyhow::Result<Vec<std::ffi::OsString>> {
     let said = || format!("can't read {}", dir.display());
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -124,7 +137,7 @@ fn secrets(dir: &Path) -> anyhow::Result<Vec<std::ffi::OsString>> {
     Ok(names)
 }
 
-fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+pub(crate) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     let bytes = fs::read(from).with_context(|| format!("can't read {}", from.display()))?;
     let said = || format!("can't write {}", to.display());
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to).with_context(said)?;

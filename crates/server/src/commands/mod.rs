@@ -2,7 +2,10 @@
 
 pub(crate) mod audit;
 pub(crate) mod backup;
+pub(crate) mod db;
 pub(crate) mod doctor;
 pub(crate) mod egress;
+pub(crate) mod locked;
 pub(crate) mod owner;
+pub(crate) mod restore;
 pub(crate) mod supervisor;

@@ -17,13 +17,13 @@ use super::{Ran, Shell};
 use crate::support::{gateway, start};
 
 /// The flags with which an offline verb finds the gateway's data.
-fn settings_of(gateway: &Gateway) -> Vec<String> {
+pub(super) fn settings_of(gateway: &Gateway) -> Vec<String> {
     let mut flags = vec!["--data-dir".to_owned(), gateway.data_dir().display().to_string()];
     flags.extend(gateway.database_url().into_iter().flat_map(|it| ["--database-url".to_owned(), it]));
     flags
 }
 
-fn words(flags: &[String]) -> Vec<&str> {
+pub(super) fn words(flags: &[String]) -> Vec<&str> {
     flags.iter().map(String::as_str).collect()
 }
 
@@ -113,7 +113,7 @@ async fn a_backup_of_a_gateway_that_runs_serves_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_backup_on_postgres_says_what_is_left_to_do() {
+async fn a_backup_on_postgres_is_a_dump_that_was_read_back() {
     if !Database::all("cli: backup").contains(&Database::Postgres) {
         return;
     }
@@ -121,11 +121,15 @@ async fn a_backup_on_postgres_says_what_is_left_to_do() {
     let shell = Shell::at(&gateway.url);
     let dir = shell.home.path().join("backup");
     let flags = settings_of(&gateway);
-    let ran = shell.run(&[&["backup", dir.to_str().unwrap()][..], &words(&flags)].concat()).ends(1);
-    assert!(ran.err.contains("pg_dump --format=custom --file="), "{}", ran.err);
+    let ran = shell.run(&[&["backup", dir.to_str().unwrap()][..], &words(&flags)].concat()).ends(0);
+    assert!(ran.out.contains("db/dump.sql: the database, read back"), "{}", ran.out);
     assert!(dir.join("secrets/session").is_file());
+    assert!(files(&dir).iter().all(|it| it.1 == 0o600), "{:?}", files(&dir));
+    let dump = fs::read_to_string(dir.join("db/dump.sql")).unwrap();
+    let key = fs::read_to_string(gateway.data_dir().join("secrets/engine-key")).unwrap();
+    assert!(dump.contains("COPY public.users") && !dump.contains(key.trim()), "secrets are sealed");
     let password = gateway.database_url().unwrap();
-    assert!(!ran.err.contains(&password), "{}", ran.err);
+    assert!(!ran.err.contains(&password) && !ran.out.contains(&password), "{}{}", ran.out, ran.err);
 }
 
 #[test]

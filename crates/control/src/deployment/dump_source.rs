@@ -1,0 +1,212 @@
+//! A dump of the database, wherever it lies: a file by itself, in a package, or in the folder of a backup.
+
+use std::{
+    fs::File,
+    io::{self, BufReader, Read, Seek},
+    path::{Path, PathBuf},
+};
+
+use gantry_domain::Timestamp;
+use gantry_package::{
+    checksums::Sha256Sum,
+    contents::{DUMP, Database},
+    hashing::Hasher,
+    package::{OpenError, Package},
+    path::PackagePath,
+    sign::{PublicKey, Signature},
+};
+use gantry_store::{DumpReport, Proof, StoreResult, check_dump, open_dump};
+
+/// What the database is called in a backup of SQLite, as in a data directory.
+pub const BACKUP_DATABASE: &str = "gantry.db";
+/// The first bytes of a SQLite file (<https://sqlite.org/fileformat.html>).
+const SQLITE: &[u8; 16] = b"SQLite format 3\0";
+/// Bytes of a dump that are read at a time.
+const PIECE: usize = 1 << 20;
+
+/// Where a dump is.
+#[derive(Debug)]
+pub struct DumpSource {
+    path: PathBuf,
+    /// The package that the dump is part of, and the dump's name in it.
+    package: Option<(Package, PackagePath)>,
+}
+
+impl DumpSource {
+    /// Finds the dump at a path: the file itself, be it a dump or a SQLite database of Gantry; or in a folder the dump of
+    /// the package, the database of a backup, or its dump. Blocks.
+    ///
+    /// # Errors
+    /// There is none; the error says why.
+    pub fn find(path: &Path) -> Result<Self, String> {
+        let found = path.metadata().map_err(|error| format!("{}: {error}", path.display()))?;
+        if found.is_file() {
+            return Ok(Self { path: path.to_owned(), package: None });
+        }
+        match Package::open(path) {
+            Ok(package) => {
+                let name = PackagePath::new(DUMP).map_err(|error| error.to_string())?;
+                if !package.manifest().files.contains_key(&name) {
+                    return Err(format!(
+                        "the package {} has no database: it was exported without one",
+                        path.display()
+                    ));
+                }
+                Ok(Self { path: path.to_owned(), package: Some((package, name)) })
+            }
+            Err(OpenError::NoManifest(_)) => {
+                let files = [BACKUP_DATABASE, DUMP].map(|it| path.join(it));
+                let file = files.into_iter().find(|it| it.is_file()).ok_or_else(|| {
+                    format!(
+                        "{} is neither a package nor a backup: it has no manifest.json, no {BACKUP_DATABASE} and no {DUMP}",
+                        path.display()
+                    )
+                })?;
+                Ok(Self { path: file, package: None })
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Returns the file or, for a package, its folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it is a SQLite database, of which a dump is made.
+    pub fn is_database(&self) -> bool {
+        let mut first = [0; SQLITE.len()];
+        let read = File::open(&self.path).and_then(|mut it| it.read_exact(&mut first));
+        self.package.is_none() && read.is_ok() && first == *SQLITE
+    }
+
+    /// Returns the id of the package that the dump is part of.
+    pub fn package_id(&self) -> Option<&str> {
+        self.package.as_ref().map(|(package, _)| package.manifest().id.as_str())
+    }
+
+    /// Checks that the package is signed with a key. A dump that is no part of a package has no signature.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn check_signature(&self, key: &PublicKey) -> Result<(), String> {
+        let Some((package, _)) = &self.package else { return Ok(()) };
+        let signature = Signature::read(package.dir()).map_err(|error| error.to_string())?;
+        let signature = signature.ok_or("the package is not signed")?;
+        signature.verify(package.manifest_text(), key).map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Opens the dump. A SQLite database is written as a dump into `dir` first, without a name there. May block.
+    ///
+    /// # Errors
+    /// It can't be read, or the database is damaged or of a newer program.
+    pub async fn open(self, dir: &Path, now: Timestamp) -> StoreResult<OpenDump> {
+        let file = match &self.package {
+            Some(_) => None,
+            None => Some(open_dump(&self.path, dir, now).await?),
+        };
+        Ok(OpenDump { source: self, file })
+    }
+}
+
+/// A dump that can be read, more than once.
+#[derive(Debug)]
+pub struct OpenDump {
+    source: DumpSource,
+    /// `None` if it is part of a package.
+    file: Option<File>,
+}
+
+impl OpenDump {
+    /// Returns where the dump is.
+    pub fn source(&self) -> &DumpSource {
+        &self.source
+    }
+
+    /// Returns a reader of the whole dump. There is one at a time.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub fn read(&self) -> io::Result<Box<dyn Read + Send + '_>> {
+        Ok(match (&self.file, &self.source.package) {
+            (Some(file), _) => {
+                let mut file = file.try_clone()?;
+                file.rewind()?;
+                Box::new(BufReader::with_capacity(PIECE, file))
+            }
+            (None, Some((package, name))) => {
+                Box::new(BufReader::with_capacity(PIECE, package.content(name)?))
+            }
+            (None, None) => return Err(io::ErrorKind::NotFound.into()),
+        })
+    }
+
+    /// Reads the whole dump and says what it holds, and what is wrong with it. A dump in a package must be the one that the
+    /// manifest describes. Blocks.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub fn check(&self) -> io::Result<DumpReport> {
+        let mut reader = Hashed { from: self.read()?, hasher: Hasher::default() };
+        let mut report = check_dump(&mut reader);
+        if let Some((package, name)) = &self.source.package
+            && report.problems.is_empty()
+        {
+            let manifest = package.manifest();
+            let wanted = manifest.files.get(name).map(|it| it.sha256);
+            if let Err(why) = same(wanted, &reader.hasher.finish(), manifest, report.proof.as_ref()) {
+                report
+                    .problems
+                    .push(format!("it is not the dump that the package's manifest describes: {why}"));
+            }
+        }
+        Ok(report)
+    }
+}
+
+fn same(
+    wanted: Option<Sha256Sum>,
+    found: &Sha256Sum,
+    manifest: &gantry_package::manifest::Manifest,
+    proof: Option<&Proof>,
+) -> Result<(), String> {
+    if wanted.as_ref() != Some(found) {
+        return Err("its SHA-256 is another one".to_owned());
+    }
+    match (&manifest.contents.database, proof) {
+        (Some(database), Some(proof)) => describes(database, proof),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that a manifest's words about the database are true of a dump.
+///
+/// # Errors
+/// They are not; the error says which.
+pub(super) fn describes(database: &Database, proof: &Proof) -> Result<(), String> {
+    let usage = [proof.usage.requests, proof.usage.prompt_tokens, proof.usage.completion_tokens];
+    let usage = usage.map(i64::unsigned_abs);
+    let sums = [database.requests, database.prompt_tokens, database.completion_tokens];
+    match () {
+        () if database.rows != proof.rows => Err("it has other numbers of rows".to_owned()),
+        () if sums != usage => Err("its sums of requests or tokens are others".to_owned()),
+        () if database.audit_head != proof.audit.head_hash => {
+            Err("its audit log ends in another row".to_owned())
+        }
+        () => Ok(()),
+    }
+}
+
+/// A reader that makes a sum of what it read.
+struct Hashed<R> {
+    from: R,
+    hasher: Hasher,
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.from.read(buffer)?;
+        self.hasher.update(&buffer[..n]);
+        Ok(n)
+    }
+}
