@@ -125,6 +125,13 @@ async fn database(settings: &Settings, data_dir: &Path) -> anyhow::Result<(Store
     };
     let store = store.context("can't open the database")?.with_seal(sealing::load(settings, data_dir)?);
     sealing::at_start(&store).await?;
+    // What a restore left that was killed takes space, and is of no use.
+    if let Err(error) = store.remove_scratch(data_dir).await {
+        warn!(
+            error = &error as &dyn std::error::Error,
+            "what an interrupted restore left could not be removed"
+        );
+    }
     Ok((store, lock))
 }
 

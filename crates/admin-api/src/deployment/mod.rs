@@ -3,7 +3,10 @@
 pub(crate) mod export;
 mod folder;
 pub(crate) mod import;
+pub(crate) mod import_package;
+pub(crate) mod manifests;
 pub(crate) mod restore;
+mod wanted;
 
 use std::time::Duration;
 

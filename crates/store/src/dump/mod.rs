@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub(crate) mod count;
 pub(crate) mod filter;
 pub(crate) mod header;
+pub(crate) mod json;
 pub(crate) mod lexer;
 pub(crate) mod proof;
 pub(crate) mod reader;

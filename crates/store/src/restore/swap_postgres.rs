@@ -22,10 +22,14 @@ use crate::{
 /// Longest time that the swap tries to lock all tables.
 const PATIENCE: Duration = Duration::from_mins(5);
 /// Pause between two tries.
-const PAUSE: Duration = Duration::from_millis(200);
-/// The wait for each lock is shorter than the time after which Postgres looks for deadlocks (1 s), so that it is always
-/// the swap that gives way.
-const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '500ms'";
+const PAUSE: Duration = Duration::from_millis(50);
+/// The wait for each lock is much shorter than the time after which Postgres looks for deadlocks (1 s), so that it is
+/// always the swap that gives way, and nobody waits long for it.
+const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '100ms'";
+/// By how many tables the order of the locks moves on with each try. Others read the tables in orders of their own:
+/// they never wait for each other, but for the swap. If it begins with the table that they read first, they queue there
+/// and hold nothing that it still needs.
+const STEP: usize = 5;
 
 /// Swaps, or removes the scratch schema if that fails.
 pub(super) async fn swap(mut conn: PgConnection, schemas: &Schemas, drop_existing: bool) -> StoreResult<()> {
@@ -44,9 +48,16 @@ async fn try_swap(conn: &mut PgConnection, schemas: &Schemas, drop_existing: boo
     let newest = migrate::versions().map(|it| it.0).max().unwrap_or(0);
     let schema = Schema::at(newest).map_err(|it| StoreError::Schema(it.to_string()))?;
     let until = Instant::now() + PATIENCE;
+    let mut order: Vec<String> = schema.tables.iter().map(|it| schemas.live(&it.name)).collect();
     loop {
         sqlx::raw_sql("BEGIN").execute(&mut *conn).await?;
-        let replaced = replace(conn, schemas, &schema, drop_existing).await;
+        let lock = format!("{LOCK_TIMEOUT}; LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", order.join(", "));
+        let steps = STEP % order.len().max(1);
+        order.rotate_left(steps);
+        let replaced = match sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *conn).await {
+            Ok(_) => replace(conn, schemas, &schema, drop_existing).await,
+            Err(error) => Err(error.into()),
+        };
         if replaced.is_ok() {
             sqlx::raw_sql("COMMIT").execute(&mut *conn).await?;
             return Ok(());
@@ -76,9 +87,6 @@ async fn replace(
     schema: &Schema,
     drop_existing: bool,
 ) -> StoreResult<()> {
-    let names: Vec<String> = lock_order(schema).map(|it| schemas.live(&it.name)).collect();
-    let lock = format!("{LOCK_TIMEOUT}; LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", names.join(", "));
-    sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *conn).await?;
     let used = format!("SELECT EXISTS (SELECT 1 FROM {})", schemas.live("users"));
     if !drop_existing && sqlx::query_scalar::<_, bool>(AssertSqlSafe(used)).fetch_one(&mut *conn).await? {
         return Err(StoreError::Exists);
@@ -93,19 +101,6 @@ async fn replace(
     sqlx::raw_sql(AssertSqlSafe(sql.join("; "))).execute(&mut *conn).await?;
     drop_schema(conn, &schemas.scratch).await?;
     Ok(())
-}
-
-/// The order in which transactions of the gateway take their last locks: the audit log, then the counter of changes.
-fn lock_order(schema: &Schema) -> impl Iterator<Item = &Table> {
-    let last = |table: &Table| match table.name.as_str() {
-        "audit_chain" => 1,
-        "audit" => 2,
-        "changes" => 3,
-        _ => 0,
-    };
-    let mut tables: Vec<&Table> = schema.tables.iter().collect();
-    tables.sort_by_key(|it| last(it));
-    tables.into_iter()
 }
 
 /// The statements for the tables that stay.
