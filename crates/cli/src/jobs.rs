@@ -226,14 +226,15 @@ pub(crate) async fn follow(cx: &Cx, job: Value) -> Outcome<()> {
     let id = cell(&job["id"]);
     match end {
         End::Seen => {}
-        End::Heard(true) => {
+        // A restore ends all sessions in the transaction that puts the new database in place, and nothing else of it does.
+        End::Heard(heard) if heard || job["job_type"] == "db_restore" => {
             return cx.out.either(&job, || {
                 cx.out.line(&format!("{id} is completed: the database is restored"))?;
                 cx.out.note("this session ended with the old database: sign in again (`gantry login`)");
                 Ok(())
             });
         }
-        End::Heard(false) => {
+        End::Heard(_) => {
             return Err(Failure::Failed(format!(
                 "{id} ended, and with it this session: `gantry login` and `gantry jobs show {id}` say how"
             )));
