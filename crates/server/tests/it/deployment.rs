@@ -1,6 +1,8 @@
 //! Deployment packages and restores of the database, through the admin API and the program `gantry`.
 
+mod faults;
 mod imports;
+mod kills;
 mod restore;
 mod rows;
 
