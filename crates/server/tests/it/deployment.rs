@@ -1,6 +1,7 @@
 //! Deployment packages and restores of the database, through the admin API and the program `gantry`.
 
 mod faults;
+mod hostile;
 mod imports;
 mod kills;
 mod restore;
