@@ -1,5 +1,6 @@
 //! Deployment packages and restores of the database, through the admin API and the program `gantry`.
 
+mod air_gap;
 mod faults;
 mod hostile;
 mod imports;
