@@ -231,6 +231,9 @@ services_tools() {
     have nginx || install_packages nginx || skip tools "nginx is missing"
     have caddy || install_packages caddy || skip tools "caddy is missing"
     have minisign || install_packages minisign || skip tools "minisign is missing"
+    # Network namespaces, for engines of a test's own and for the air gap.
+    have ip || install_packages iproute2 || skip tools "iproute2 is missing"
+    have iptables || install_packages iptables || skip tools "iptables is missing"
     have curl || install_packages curl || skip tools "curl is missing"
     [ -e /usr/lib/x86_64-linux-gnu/faketime ] || install_packages libfaketime || skip tools "libfaketime is missing"
 }

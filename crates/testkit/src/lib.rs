@@ -9,9 +9,11 @@
     reason = "a test helper fails the test"
 )]
 
+mod air_gap;
 mod answer;
 mod client;
 mod contract;
+mod daemon;
 mod database;
 mod docker;
 mod faults;
@@ -25,11 +27,13 @@ mod wire;
 
 use std::{fs::OpenOptions, io::Write, time::Duration};
 
+pub use air_gap::AirGap;
 pub use answer::Answer;
 pub use client::{Client, chat};
 pub use contract::documented;
+pub use daemon::Daemon;
 pub use docker::{Foreign, copy, docker, docker_cli, inspect, sim_llamacpp, sim_vllm, simulator};
-pub use faults::{Daemon, Postgres, SlowCpu, SmallDisk, root_with};
+pub use faults::{Postgres, SlowCpu, SmallDisk, root_with};
 pub use gateway::Gateway;
 pub use model::{Managed, simulated};
 pub use options::{Database, ModelIds, Options};

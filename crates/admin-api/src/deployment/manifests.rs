@@ -103,7 +103,7 @@ fn shown(package: &Package, listing: &Listing) -> ModelInPackage {
             .is_some_and(|image| manifest.contents.images.iter().any(|it| it.reference == *image)),
         image: listing.image.clone(),
         weights_in_package: !listing.weights.is_empty(),
-        weights_bytes: weights.sum(),
+        weights_bytes: weights.fold(0, u64::saturating_add),
         local_path: text("local_path"),
         repo_id: text("repo_id"),
         redacted: read.map(|it| it.redacted).unwrap_or_default(),

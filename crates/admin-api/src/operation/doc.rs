@@ -4,7 +4,7 @@ use gantry_domain::{
     ErrorCode,
     schema::{self, Components},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The documentation of one route.
 pub(crate) struct Doc {
@@ -108,7 +108,7 @@ impl Doc {
         self.answered_as(JSON, status, about, schema);
     }
 
-    /// Adds an answer of another media type.
+    /// Adds an answer of another media type. If there are two with one status, either may come.
     pub(crate) fn answered_as(
         &mut self,
         media_type: &'static str,
@@ -116,6 +116,11 @@ impl Doc {
         about: &'static str,
         schema: Value,
     ) {
+        let same = self.answers.iter_mut().filter(|it| it.status == status).flat_map(|it| &mut it.content);
+        if let Some((_, other)) = same.into_iter().find(|it| it.0 == media_type) {
+            *other = json!({ "anyOf": [other.take(), schema] });
+            return;
+        }
         self.answers.push(Reply { status, about, content: vec![(media_type, schema)], counted: false });
     }
 

@@ -116,7 +116,7 @@ impl Selection {
         for unpack in self.unpacks(control, &base_dir) {
             let files = unpack.plan();
             plan.new_files += files.missing.len() as u64;
-            plan.new_bytes += files.bytes;
+            plan.new_bytes = plan.new_bytes.saturating_add(files.bytes);
             plan.present_files += files.present.len() as u64;
             plan.conflicting_files.extend(files.taken.iter().map(ToString::to_string));
             let entries = &self.package.manifest().files;
@@ -241,8 +241,9 @@ pub(super) fn run(work: &Work, request: &ImportRequest, then: Then) -> Result<()
             plan.new_bytes, plan.available_bytes
         )));
     }
-    let images: u64 = selection.images.iter().map(|it| it.size).sum();
-    work.job.set_total(plan.new_bytes + images);
+    // Sizes are the manifest's word.
+    let images = selection.images.iter().fold(0_u64, |sum, it| sum.saturating_add(it.size));
+    work.job.set_total(plan.new_bytes.saturating_add(images));
     files(work, &selection)?;
     let loaded = load(work, &selection)?;
     work.job.step("making models");

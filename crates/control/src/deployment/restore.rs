@@ -26,7 +26,6 @@ use super::{
     failed, import,
     thread::{Work, cancelled},
 };
-use crate::jobs::unstored;
 
 /// Bytes of a dump that are read or written at a time.
 const PIECE: usize = 1 << 20;
@@ -185,9 +184,6 @@ fn private_folders(path: &Path) -> io::Result<()> {
 
 /// Says why nothing was restored.
 fn unrestored(error: &StoreError) -> ApiError {
-    if error.is_unavailable() {
-        return unstored(error);
-    }
     failed(format!("nothing was restored: {}", told(error)))
 }
 
@@ -196,7 +192,11 @@ fn told(error: &StoreError) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
-        text = format!("{text}: {cause}");
+        let cause_text = cause.to_string();
+        // Some errors have their cause in their own text.
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
         source = cause.source();
     }
     text

@@ -27,6 +27,8 @@ mod database_faults;
 #[cfg(test)]
 mod deploy;
 #[cfg(test)]
+mod deployment;
+#[cfg(test)]
 mod docker_daemon;
 #[cfg(test)]
 mod docker_images;

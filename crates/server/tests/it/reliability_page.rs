@@ -8,6 +8,7 @@ const FOLDERS: &[&str] = &[
     "dataplane/tests/it",
     "runtime/tests/contract",
     "store/tests/contract",
+    "package/tests/it",
     "control/src/reconcile",
 ];
 

@@ -27,7 +27,7 @@ const TOLD: Duration = Duration::from_secs(30);
 const COMMANDS: [&str; 3] = ["start", "stop", "apply"];
 
 /// `GANTRY_SEED` repeats a history as far as its timing allows.
-fn random() -> (u64, StdRng) {
+pub(crate) fn random() -> (u64, StdRng) {
     let seed = number("GANTRY_SEED").unwrap_or_else(|| rand::rng().random());
     println!("GANTRY_SEED={seed}");
     (seed, StdRng::seed_from_u64(seed))

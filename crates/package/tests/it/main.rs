@@ -1,0 +1,4 @@
+//! Whole packages on a disk, through the public functions.
+
+#[cfg(test)]
+mod damage;
