@@ -97,7 +97,7 @@ impl Output for EventStream {
 pub(crate) const EVENTS: Operation = Operation::new("streamEvents", "Events for pages")
     .about(
         "A stream of server-sent events. It begins with `snapshot`, which has all models. Then come `model`, \
-         `model_deleted` and `pull` as things change, and `job` for what somebody waits for (`image_load`). With `logs` \
+         `model_deleted` and `pull` as things change, `job` for what somebody waits for (`image_load`), and `restore_drill` when a drill has ended. With `logs` \
          there is also `log` for each line of the log of that model's engine, and `log_end`. A reader that comes back with \
          `Last-Event-ID` gets what it missed, or `reset` with all models if that is not known any more. The stream ends \
          with the session, and with `lag` if the reader is too slow.",

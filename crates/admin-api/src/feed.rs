@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use gantry_domain::{ModelId, job::Job};
+use gantry_domain::{ModelId, deployment::Drill, job::Job};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, broadcast};
 
@@ -133,6 +133,11 @@ impl Feed {
     }
 
     /// Sends an event about the progress of a job.
+    pub fn drill(&self, drill: &Drill) {
+        self.ring().tell(Message::RestoreDrill(drill.into()), &self.live);
+    }
+
+    /// Tells about a job.
     pub fn job(&self, job: &Job) {
         self.ring().tell(Message::Job(job.into()), &self.live);
     }

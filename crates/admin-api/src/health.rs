@@ -7,6 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use gantry_domain::{
+    Timestamp,
     schema::{self, Shape},
     view,
 };
@@ -30,6 +31,8 @@ view! {
         supervision: String,
         catalog: String,
         usage_spool: String,
+        /// Whether the newest backup can be restored; only with `RESTORE_DRILL`.
+        restore_drill: Option<String> => optional,
     }
 }
 
@@ -59,13 +62,18 @@ pub(crate) struct Readiness {
     status: Status,
     runtime: &'static str,
     checks: Checks,
+    /// RFC 3339; `None` if no restore was proven yet.
+    last_proven_restore: Option<String>,
 }
 
 impl IntoResponse for Readiness {
     fn into_response(self) -> Response {
         let ready = matches!(self.status, Status::Ready | Status::Degraded);
         let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-        let body = json!({ "status": self.status.as_str(), "runtime": self.runtime, "checks": self.checks });
+        let body = json!({
+            "status": self.status.as_str(), "runtime": self.runtime, "checks": self.checks,
+            "last_proven_restore": self.last_proven_restore,
+        });
         (status, Json(body)).into_response()
     }
 }
@@ -78,6 +86,7 @@ impl Output for Readiness {
                 ("status", schema::one_of(&status.map(Status::as_str))),
                 ("runtime", schema::one_of(&["docker", "process"])),
                 ("checks", checks),
+                ("last_proven_restore", Option::<schema::Rfc3339>::schema(&mut doc.components)),
             ])
         };
         let (can, cannot) =
@@ -98,7 +107,8 @@ impl Output for Readiness {
 
 pub(crate) const READY: Operation = Operation::new("getReadiness", "Readiness").about(
     "The gateway is degraded if the container runtime does not answer, if no gateway supervises the models, or if keys, \
-     sessions or models can't be read from the database (`catalog`); inference goes on, with what was read last, and \
+     sessions or models can't be read from the database (`catalog`), or if no backup was proven lately (`restore_drill`, with \
+     `RESTORE_DRILL`); inference goes on, with what was read last, and \
      without rows that are damaged. `runtime` says what runs the engines. Each check says `ok` or what is wrong. The \
      runtime is asked at most every 2 s, for all callers together, and waited for at most 1 s; what is wrong with it in \
      detail is in the log, and in the capabilities of the system.",
@@ -112,13 +122,16 @@ pub(crate) async fn ready(app: State<App>, leaving: Option<Extension<Leaving>>) 
     let runtime = app.checks.runtime_ok().await.map_err(str::to_owned);
     let (supervision, catalog) = (app.checks.supervision_ok(), app.checks.catalog_ok());
     let spool = if app.checks.spool_ok().await { Ok(()) } else { Err("usage can't be recorded".to_owned()) };
+    let (drill, last_proven) = (app.checks.drill_ok(), app.checks.last_proven());
+    let proven = drill.as_ref().is_none_or(Result::is_ok);
     let works = database.is_ok() && spool.is_ok();
-    let status = match (works, runtime.is_ok() && supervision.is_ok() && catalog.is_ok() && busy.is_ok()) {
-        _ if leaving.is_some() => Status::ShuttingDown,
-        (false, _) => Status::Unavailable,
-        (true, false) => Status::Degraded,
-        (true, true) => Status::Ready,
-    };
+    let status =
+        match (works, runtime.is_ok() && supervision.is_ok() && catalog.is_ok() && busy.is_ok() && proven) {
+            _ if leaving.is_some() => Status::ShuttingDown,
+            (false, _) => Status::Unavailable,
+            (true, false) => Status::Degraded,
+            (true, true) => Status::Ready,
+        };
     let text = |check: Result<(), String>| check.err().unwrap_or_else(|| "ok".to_owned());
     let checks = Checks {
         database: text(database.and(busy)),
@@ -126,6 +139,8 @@ pub(crate) async fn ready(app: State<App>, leaving: Option<Extension<Leaving>>) 
         supervision: text(supervision),
         catalog: text(catalog),
         usage_spool: text(spool),
+        restore_drill: drill.map(text),
     };
-    Readiness { status, runtime: app.config.runtime.name, checks }
+    let last_proven_restore = last_proven.map(Timestamp::rfc3339);
+    Readiness { status, runtime: app.config.runtime.name, checks, last_proven_restore }
 }

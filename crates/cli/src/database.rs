@@ -1,4 +1,4 @@
-//! Definitions of the verbs that work on the database itself, without a gateway: `backup`, `restore`, `db`. They
+//! Definitions of the verbs that work on the database itself, without a gateway: `backup`, `restore`, `db`, `upgrade`. They
 //! run in the server's crate, which knows the database.
 
 use std::path::PathBuf;
@@ -18,7 +18,12 @@ fn json() -> Arg {
     flag("json", "Prints JSON for programs")
 }
 
-pub(crate) fn backup_command() -> Command {
+/// All of them.
+pub(crate) fn commands() -> [Command; 4] {
+    [backup(), restore(), db(), upgrade()]
+}
+
+fn backup() -> Command {
     let backup = Command::new("backup")
         .about("Copies the database and the secrets into a folder; the gateway may be running")
         .arg(path("DIR", "Folder for the copy; it is created, or must be empty"))
@@ -30,7 +35,7 @@ pub(crate) fn backup_command() -> Command {
     reads_settings(backup)
 }
 
-pub(crate) fn restore_command() -> Command {
+fn restore() -> Command {
     let restore = Command::new("restore")
         .about("Puts a backup, a package's database or a dump in the place of the database; the gateway must be stopped")
         .args([
@@ -50,7 +55,7 @@ pub(crate) fn restore_command() -> Command {
     reads_settings(restore)
 }
 
-pub(crate) fn db_command() -> Command {
+fn db() -> Command {
     let promote = Command::new("promote")
         .about("Copies the database into another one: from SQLite to Postgres, or back; the gateway must be stopped")
         .args([
@@ -73,4 +78,19 @@ pub(crate) fn db_command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(reads_settings(promote))
+}
+
+fn upgrade() -> Command {
+    let check = Command::new("check")
+        .about("Says what the next start of this program would do to the database, and what would be in its way")
+        .arg(json())
+        .after_help(
+            "Run the new program with the settings of the gateway, as its user, before it replaces the old one; the gateway may be \
+             running. Nothing is changed. The exit code is 0 if nothing is in the way, and 1 otherwise.",
+        );
+    Command::new("upgrade")
+        .about("Upgrades: checks what a start with this version would do")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(reads_settings(check))
 }

@@ -12,22 +12,19 @@ use serde_json::Value;
 
 use crate::{
     cx::Cx,
-    events::Events,
-    exit::{Failure, Outcome},
+    exit::{Exit, Failure, Outcome},
     gateway_options::connected,
-    http::escaped,
+    http::{Client, Login, escaped},
     options::{aliased, positional, text},
     output::{Table, Tone},
     progress::Progress,
-    terminal,
+    sign_in, terminal,
     text::{bytes, cell, clean},
 };
 
 const PATH: &str = "/admin/deployment/jobs";
 /// How often a job is asked for.
 const LOOK: Duration = Duration::from_millis(500);
-/// Longest wait for the end of a restore after the session has ended with the old database.
-const LAST_WORD: Duration = Duration::from_secs(30);
 
 pub(crate) fn command() -> Command {
     let list = aliased(Command::new("list"), "ls")
@@ -224,22 +221,8 @@ pub(crate) async fn follow(cx: &Cx, job: Value) -> Outcome<()> {
     };
     let job = last.into_inner();
     let id = cell(&job["id"]);
-    match end {
-        End::Seen => {}
-        // A restore ends all sessions in the transaction that puts the new database in place, and nothing else of it does.
-        End::Heard(heard) if heard || job["job_type"] == "db_restore" => {
-            return cx.out.either(&job, || {
-                cx.out.line(&format!("{id} is completed: the database is restored"))?;
-                cx.out.note("this session ended with the old database: sign in again (`gantry login`)");
-                Ok(())
-            });
-        }
-        End::Heard(_) => {
-            return Err(Failure::Failed(format!(
-                "{id} ended, and with it this session: `gantry login` and `gantry jobs show {id}` say how"
-            )));
-        }
-        End::Interrupted => return interrupted(cx, &id).await,
+    if end == End::Interrupted {
+        return interrupted(cx, &id).await;
     }
     if job["status"] != "completed" {
         if cx.out.json {
@@ -254,11 +237,10 @@ pub(crate) async fn follow(cx: &Cx, job: Value) -> Outcome<()> {
     })
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// The record says that the job has ended.
     Seen,
-    /// The session ended with the database, and an event said whether the job completed.
-    Heard(bool),
     Interrupted,
 }
 
@@ -266,53 +248,46 @@ enum End {
 async fn watch(cx: &Cx, last: &RefCell<Value>) -> Outcome<End> {
     let job = last.borrow().clone();
     let path = path(job["id"].as_str().unwrap_or_default());
-    // A restore ends all sessions, so that the record can't be read any more; the event of its end comes before that.
-    let restores = job["job_type"] == "db_restore";
-    let listening = heard(cx, &job);
-    tokio::pin!(listening);
-    let mut word = None;
+    // A restore ends all sessions at the moment in which the restored database takes the place of the old one.
+    let restores = job["job_type"] == "db_restore" && matches!(cx.client.login, Login::Session(_));
+    let user = if restores { cx.client.get("/auth/me").await.ok().map(|it| it.json) } else { None };
+    let mut signed_in = None;
     let mut shown = Shown { progress: Progress::new(&cx.out), speed: Speed::default(), line: None };
     loop {
         shown.show(cx, &last.borrow());
         if last.borrow()["status"] != "running" && last.borrow()["status"] != "pending" {
             return Ok(End::Seen);
         }
-        tokio::select! {
-            done = &mut listening, if restores && word.is_none() => word = Some(done),
-            () = tokio::time::sleep(LOOK) => {}
-        }
-        match cx.client.get(&path).await {
+        tokio::time::sleep(LOOK).await;
+        match signed_in.as_ref().unwrap_or(&cx.client).get(&path).await {
             Ok(answer) => *last.borrow_mut() = answer.json,
-            Err(Failure::Refused(it)) if it.status == 401 && restores => {
-                let done = match word {
-                    Some(done) => done,
-                    None => tokio::time::timeout(LAST_WORD, &mut listening).await.unwrap_or(None),
-                };
-                return Ok(End::Heard(done == Some(true)));
+            Err(Failure::Refused(it)) if it.status == 401 && restores && signed_in.is_none() => {
+                shown.progress.clear();
+                let name = user.as_ref().and_then(|it| it["user"]["username"].as_str());
+                signed_in = Some(again(cx, name, &cell(&job["id"])).await?);
             }
             Err(failure) => return Err(failure),
         }
     }
 }
 
-/// Listens to events until the job's end: whether it completed. `None` if the events end before.
-async fn heard(cx: &Cx, job: &Value) -> Option<bool> {
-    let (mut events, mut end) = (Events::default(), None);
-    let take = |piece: &[u8]| {
-        for event in events.take(piece) {
-            if event["job"] == job["job_type"]
-                && event["path"] == job["output_dir"]
-                && event["state"] != "running"
-            {
-                end = Some(event["state"] == "done");
-                // Nothing more is wanted.
-                return Err(Failure::Closed);
-            }
+/// Signs in again after a restore has ended the session.
+async fn again(cx: &Cx, name: Option<&str>, id: &str) -> Outcome<Client> {
+    const ENDED: &str =
+        "the restored database has taken the place of the old one, and this session ended with that";
+    match name {
+        Some(name) if sign_in::has_password() => {
+            cx.out.note(&format!("{ENDED}: signing in again as {}", clean(name)));
+            sign_in::again(cx, name).await
         }
-        Ok(())
-    };
-    let _ = cx.client.stream("/admin/events", take).await;
-    end
+        _ => {
+            cx.out.warn(&format!(
+                "{ENDED}: sign in again (`gantry login`), and `gantry jobs show {id}` says how it ended; with a token or \
+                 GANTRY_PASSWORD that is not needed"
+            ));
+            Err(Failure::Told(Exit::SignIn))
+        }
+    }
 }
 
 /// What is on the screen.

@@ -20,6 +20,7 @@ use crate::{
     text::{cell, clean},
 };
 
+const PASSWORD: &str = "GANTRY_PASSWORD";
 const NEW_PASSWORD: &str = "GANTRY_NEW_PASSWORD";
 /// Longest wait for the gateway to end a session that is no longer needed.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -56,7 +57,7 @@ pub(crate) async fn login(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         None if io::stdin().is_terminal() => terminal::ask("User name: ")?,
         None => return Err(Failure::Usage("give a user name: `gantry login USERNAME`".to_owned())),
     };
-    let password = password("GANTRY_PASSWORD", "Password: ")?;
+    let password = password(PASSWORD, "Password: ")?;
     let body = json!({ "username": username, "password": password.expose_secret() });
     let answer = match cx.client.post("/auth/login", Some(&body)).await {
         Err(Failure::Refused(refusal)) if refusal.status == 401 => return Err(no_owner(cx, refusal).await),
@@ -76,6 +77,21 @@ pub(crate) async fn login(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         let (name, role) = (clean(&username), cell(&user["role"]));
         cx.out.line(&format!("signed in to {url} as {name} ({role})"))
     })
+}
+
+/// Whether a password is there without one being typed, or can be asked for.
+pub(crate) fn has_password() -> bool {
+    std::env::var_os(PASSWORD).is_some() || io::stdin().is_terminal()
+}
+
+/// Signs in as a user whose session has ended, keeps the new session, and returns a client with it.
+pub(crate) async fn again(cx: &Cx, username: &str) -> Outcome<Client> {
+    let password = password(PASSWORD, "Password: ")?;
+    let body = json!({ "username": username, "password": password.expose_secret() });
+    let client = Client::new(cx.client.gateway.clone(), Login::Nobody);
+    let session = Login::Session(session(&client.post("/auth/login", Some(&body)).await?)?);
+    cx.sessions.keep(&cx.key, username, &session)?;
+    Ok(Client::new(cx.client.gateway.clone(), session))
 }
 
 /// Returns the failure for a refused sign-in. If there is no owner yet, it says how to make one.
@@ -164,7 +180,7 @@ pub(crate) async fn passwd(cx: &Cx) -> Outcome<()> {
 /// Returns the current password and the new one.
 fn both_passwords() -> Outcome<(SecretString, SecretString)> {
     let given = |name| std::env::var_os(name).is_some();
-    let old = "GANTRY_PASSWORD";
+    let old = PASSWORD;
     if given(old) || given(NEW_PASSWORD) || io::stdin().is_terminal() {
         return Ok((password(old, "Current password: ")?, new_password("New password: ")?));
     }

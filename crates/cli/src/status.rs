@@ -13,6 +13,7 @@ use crate::{
     models::remark,
     output::Tone,
     text::{cell, clean},
+    times::{ago, now},
 };
 
 /// Longest wait of `version` for the gateway's version.
@@ -84,6 +85,7 @@ pub(crate) async fn run(cx: &Cx) -> Outcome<()> {
         "status": ready["status"],
         "runtime": ready["runtime"],
         "checks": ready["checks"],
+        "last_proven_restore": ready["last_proven_restore"],
         "models": models.as_ref().map(|_| &states),
         "failed": reasons,
         "errors": errors,
@@ -104,6 +106,9 @@ fn print(cx: &Cx, report: &Value, is_ready: bool) -> Outcome<()> {
     ))?;
     for (name, it) in report["checks"].as_object().into_iter().flatten().filter(|(_, it)| *it != "ok") {
         cx.out.line(&format!("  {}: {}", clean(name), cell(it)))?;
+    }
+    if let Some(proven) = report["last_proven_restore"].as_str().and_then(|it| ago(it, now())) {
+        cx.out.line(&format!("last proven restore: {proven}"))?;
     }
     match report["models"].as_object() {
         None => cx.out.note("models and errors are not shown: `gantry login` as an administrator"),

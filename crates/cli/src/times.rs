@@ -33,6 +33,18 @@ pub(crate) fn ahead(text: &str, now: Timestamp) -> String {
     span(text).map_or_else(|| text.to_owned(), |span| now.plus(span).rfc3339())
 }
 
+/// Returns how long ago a time was, in its largest unit: `3 days ago`. `None` if it is no RFC 3339 time.
+pub(crate) fn ago(text: &str, now: Timestamp) -> Option<String> {
+    let seconds = (now.0 - Timestamp::parse_rfc3339(text)?.0).max(0) / 1000;
+    let (n, unit) = match seconds {
+        0..60 => return Some("just now".to_owned()),
+        60..3600 => (seconds / 60, "minute"),
+        3600..86_400 => (seconds / 3600, "hour"),
+        _ => (seconds / 86_400, "day"),
+    };
+    Some(if n == 1 { format!("1 {unit} ago") } else { format!("{n} {unit}s ago") })
+}
+
 fn day(text: &str, now: Timestamp, zone: &TimeZone) -> Option<civil::Date> {
     let today = || Some(jiff::Timestamp::from_millisecond(now.0).ok()?.to_zoned(zone.clone()).date());
     match text {
@@ -68,6 +80,20 @@ mod tests {
 
     fn at(text: &str) -> Timestamp {
         Timestamp::parse_rfc3339(text).unwrap()
+    }
+
+    #[test]
+    fn the_past_is_told_in_its_largest_unit() {
+        let now = at("2026-11-21T12:00:00Z");
+        for (text, told) in [
+            ("2026-11-21T12:00:30Z", "just now"),
+            ("2026-11-21T11:59:00Z", "1 minute ago"),
+            ("2026-11-21T07:00:00Z", "5 hours ago"),
+            ("2026-11-18T11:00:00Z", "3 days ago"),
+        ] {
+            assert_eq!(ago(text, now).as_deref(), Some(told));
+        }
+        assert_eq!(ago("yesterday", now), None);
     }
 
     #[test]

@@ -161,6 +161,7 @@ pub struct Control {
     pub supervision: Arc<supervise::Supervision>,
     /// Notified when another gateway on the database changed something.
     pub changed_elsewhere: Notify,
+    pub drills: Arc<deployment::drill::Drills>,
     /// Counts restores of the database by this gateway, after which everything is read again.
     pub restores: watch::Sender<u64>,
     /// Notified when a new catalog has a budget that the one before had not.

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::{ModelId, view};
+use serde::{Deserialize, Serialize};
+
+use crate::{ModelId, Timestamp, view};
 
 /// Free space that an export needs, as a multiple of what it is estimated to write.
 pub const DISK_MARGIN: f64 = 1.2;
@@ -124,6 +126,18 @@ pub struct RestoreRequest {
     pub backup_first: bool,
     /// Whether what is in the database may be replaced.
     pub drop_existing: bool,
+}
+
+/// A restore drill: the newest backup was restored into a scratch file and proven, or that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drill {
+    pub at: Timestamp,
+    /// The backup, package or dump; `None` if there was none.
+    pub backup: Option<String>,
+    /// Why it failed; `None` if the backup is proven.
+    pub error: Option<String>,
+    /// When a drill succeeded last; `None` if none has.
+    pub proven_at: Option<Timestamp>,
 }
 
 #[cfg(test)]

@@ -93,6 +93,10 @@ metrics! {
     LISTS_UNREADABLE = Counter "gantry_lists_unreadable_rows_total" []
         "Rows of the database that lists of the admin API left out because they can't be read; each counts once.";
     PANICS = Counter "gantry_panics_total" [] "Panics caught in request handlers.";
+    DRILL_SUCCESS = Gauge "gantry_restore_drill_last_success_timestamp_seconds" []
+        "When a restore drill last proved that a backup can be restored, since the epoch; absent if none has.";
+    DRILL_RESULT = Gauge "gantry_restore_drill_last_result" []
+        "1 if the last restore drill succeeded, 0 if it failed; absent before the first one.";
     LIMIT_DECISIONS = Counter "gantry_limit_decisions_total" ["kind", "result"]
         "Requests that a limit `allowed` or `refused`.";
     LIMIT_SHADOW = Counter "gantry_limit_shadow_total" ["kind"]

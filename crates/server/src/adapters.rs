@@ -28,7 +28,7 @@ use gantry_dataplane::{
     limits::{Moment, Subject},
 };
 use gantry_domain::{
-    ApiError, ErrorCode, LogWindow, ModelId,
+    ApiError, ErrorCode, LogWindow, ModelId, Timestamp,
     engine_metrics::EngineMetrics,
     host::RouteHealth,
     limit::{Limits, Standing, period::Period},
@@ -304,6 +304,15 @@ impl Checks for Adapter {
 
     fn catalog_ok(&self) -> Result<(), String> {
         self.control.publisher.check()
+    }
+
+    fn drill_ok(&self) -> Option<Result<(), String>> {
+        let drills = &self.control.drills;
+        drills.are_on().then(|| drills.check(self.control.clock.now()))
+    }
+
+    fn last_proven(&self) -> Option<Timestamp> {
+        self.control.drills.last().and_then(|it| it.proven_at)
     }
 
     fn spool_ok(&self) -> BoxFuture<'static, bool> {

@@ -10,7 +10,7 @@ use gantry_settings::{Entry, Origin, Settings, SettingsError, Sources};
 use tracing_subscriber::EnvFilter;
 
 use crate::{
-    commands::{audit, backup, db, doctor, egress, owner, restore, supervisor},
+    commands::{audit, backup, db, doctor, egress, owner, restore, supervisor, upgrade},
     sealing, serve,
 };
 
@@ -42,6 +42,7 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
         Some(("secrets", sub)) => sealing::run(sub, |it| Ok(settings(it)?.0)),
         Some(("backup", sub)) => backup::run(sub, |it| Ok(settings(it)?.0)),
         Some(("restore", sub)) => restore::run(sub, |it| Ok(settings(it)?.0)),
+        Some(("upgrade", sub)) => Ok(ExitCode::from(upgrade::run(sub, |it| settings(it))?.code())),
         Some(("db", sub)) => db::run(sub, |it| Ok(settings(it)?.0)),
         Some(("doctor", sub)) => Ok(ExitCode::from(doctor::run(settings(sub), sub)?.code())),
         Some(("egress", sub)) => {

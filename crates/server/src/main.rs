@@ -4,9 +4,11 @@
 
 mod activation;
 mod adapters;
+mod before_upgrade;
 mod cli;
 mod commands;
 mod data_dir;
+mod database_wait;
 mod demo;
 mod deployment;
 mod descriptors;

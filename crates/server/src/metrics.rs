@@ -339,6 +339,10 @@ impl Page {
         }
         self.one(metrics::UNREADABLE, Some(control.publisher.unreadable() as u64));
         self.one(metrics::LISTS_UNREADABLE, Some(gantry_store::left_out() as u64));
+        let drill = control.drills.last();
+        let proven = drill.as_ref().and_then(|it| it.proven_at);
+        self.one(metrics::DRILL_SUCCESS, proven.map(|it| it.0 as f64 / 1000.0));
+        self.one(metrics::DRILL_RESULT, drill.map(|it| u8::from(it.error.is_none())));
         self.one(metrics::BODY_BYTES, Some(control.shared.body_memory.used() as u64));
         self.head(metrics::TRACE_SPANS);
         let otlp::Counts { exported, rejected, dropped } = &source.spans;

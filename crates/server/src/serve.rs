@@ -5,14 +5,16 @@ use std::{process::ExitCode, sync::Arc, time::Duration};
 use anyhow::Context;
 use gantry_admin_api::{App, events, tokens::keep::keep};
 use gantry_control::{
-    Control, budgets, jobs,
+    Control, budgets,
+    deployment::drill,
+    jobs,
     machine::Machine,
     publish, sample, ship,
     supervise::{self, Supervision},
     upkeep, upstreams, versions,
 };
 use gantry_dataplane::{Catalog, DataPlane, Shared, access::AccessLog, spool::Reader};
-use gantry_domain::{ModelId, job::Job};
+use gantry_domain::{ModelId, deployment::Drill, job::Job};
 use gantry_settings::{Entry, Settings};
 use gantry_store::{DatabaseKind, Store};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
@@ -124,7 +126,7 @@ impl Gateway {
 
         let supervisor = Supervisor::default();
         work(&supervisor, &control, hints, requests, questions);
-        follow(&supervisor, &app, &control.jobs);
+        follow(&supervisor, &app, &control);
         if let Some(share) = share {
             supervisor.spawn("limits", |stop| share.run(Arc::clone(&shared), stop));
         }
@@ -166,9 +168,13 @@ impl Gateway {
 }
 
 /// Starts the tasks that maintain the admin API's state: the feed of events, and when tokens were used last.
-fn follow(supervisor: &Supervisor, app: &App, jobs: &jobs::Jobs) {
+fn follow(supervisor: &Supervisor, app: &App, control: &Control) {
     let (watched, used) = (app.clone(), app.clone());
-    let progress = show_jobs(app.clone(), jobs.updates());
+    let progress = show_jobs(app.clone(), control.jobs.updates());
+    let drills = show_drills(app.clone(), control.drills.updates());
+    supervisor.spawn("drill events", |stop| async move {
+        stop.run_until_cancelled(drills).await;
+    });
     supervisor.spawn("job events", |stop| async move {
         stop.run_until_cancelled(progress).await;
     });
@@ -181,6 +187,17 @@ async fn show_jobs(app: App, mut updates: broadcast::Receiver<Job>) {
     loop {
         match updates.recv().await {
             Ok(job) => app.signals.feed.job(&job),
+            Err(broadcast::error::RecvError::Lagged(_)) => {}
+            Err(broadcast::error::RecvError::Closed) => return,
+        }
+    }
+}
+
+/// Shows restore drills in the feed of events.
+async fn show_drills(app: App, mut updates: broadcast::Receiver<Drill>) {
+    loop {
+        match updates.recv().await {
+            Ok(drill) => app.signals.feed.drill(&drill),
             Err(broadcast::error::RecvError::Lagged(_)) => {}
             Err(broadcast::error::RecvError::Closed) => return,
         }
@@ -231,6 +248,7 @@ fn work(
     supervisor.spawn("jobs", |stop| jobs::run(Arc::clone(&control.jobs), stop));
     supervisor.spawn("upkeep", |stop| upkeep::run(keeper, stop));
     supervisor.spawn("budgets", |stop| budgets::run(treasurer, stop));
+    supervisor.spawn("drills", |stop| drill::run(Arc::clone(control), stop));
 }
 
 /// Starts the tasks that only observe.

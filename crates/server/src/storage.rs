@@ -2,7 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::Context;
@@ -18,17 +18,16 @@ use gantry_domain::{
     models_dir::ModelsDirRules,
 };
 use gantry_settings::{Entry, Settings};
-use gantry_store::{Store, StoreResult};
+use gantry_store::Store;
 use secrecy::SecretString;
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::{
-    data_dir, instance_id, sealing,
+    before_upgrade, data_dir,
+    database_wait::patiently,
+    instance_id, sealing,
     secrets::{self, private_dir},
 };
-
-/// Pause between two attempts to reach the database at start.
-const DATABASE_PAUSE: Duration = Duration::from_secs(1);
 
 /// What the gateway keeps, and what is made from its secrets.
 pub(crate) struct Storage {
@@ -118,12 +117,15 @@ async fn database(settings: &Settings, data_dir: &Path) -> anyhow::Result<(Store
     let file = database.expose().strip_prefix("sqlite://").map(Path::new);
     // Without a path there is nothing to lock, and the address is refused below.
     let lock = file.filter(|it| !it.as_os_str().is_empty()).map(data_dir::lock_database).transpose()?;
-    let store = open(database.expose(), settings.data.database_wait_sec.0).await;
+    let seal = sealing::load(settings, data_dir)?;
+    before_upgrade::back_up(settings, data_dir).await?;
+    let (url, patience) = (database.expose(), settings.data.database_wait_sec.0);
+    let store = patiently(url, patience, || Store::open(url)).await;
     let store = match file {
         Some(file) => store.with_context(|| data_dir::describe_database(file)),
         None => store.map_err(anyhow::Error::new),
     };
-    let store = store.context("can't open the database")?.with_seal(sealing::load(settings, data_dir)?);
+    let store = store.context("can't open the database")?.with_seal(seal);
     sealing::at_start(&store).await?;
     // What a restore left that was killed takes space, and is of no use.
     if let Err(error) = store.remove_scratch(data_dir).await {
@@ -133,25 +135,6 @@ async fn database(settings: &Settings, data_dir: &Path) -> anyhow::Result<(Store
         );
     }
     Ok((store, lock))
-}
-
-/// Opens the database. Waits up to `patience` for a database server that starts later than the gateway, for example
-/// after a power cut. A signal ends the wait, as it ends everything before the gateway is ready. An error that waiting
-/// does not fix is returned at once.
-async fn open(url: &str, patience: Duration) -> StoreResult<Store> {
-    let until = Instant::now() + patience;
-    loop {
-        match Store::open(url).await {
-            Err(error) if error.is_unavailable() && !url.starts_with("sqlite:") && Instant::now() < until => {
-                warn!(
-                    error = &error as &dyn std::error::Error,
-                    "the database does not answer yet: trying again"
-                );
-                tokio::time::sleep(DATABASE_PAUSE).await;
-            }
-            done => return done,
-        }
-    }
 }
 
 /// Makes the owner that the settings name, if there is no owner yet.

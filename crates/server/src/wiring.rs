@@ -16,8 +16,8 @@ use gantry_admin_api::{
 };
 use gantry_connect::HttpUrl;
 use gantry_control::{
-    Control, hub, jobs, machine::Machine, publish, shared_limits::SharedLimits, supervise::Supervision,
-    upstreams, versions,
+    Control, deployment::drill::Drills, hub, jobs, machine::Machine, publish, shared_limits::SharedLimits,
+    supervise::Supervision, upstreams, versions,
 };
 use gantry_dataplane::{
     Media, Shared, breaker,
@@ -107,6 +107,11 @@ pub(crate) fn control(
         publisher: publish::Publisher::new(breaker).with_stall_floor(settings.supervision.stall_floor_sec),
         supervision,
         changed_elsewhere: tokio::sync::Notify::new(),
+        drills: Arc::new(Drills::new(
+            settings.data.restore_drill.period(),
+            &storage.home,
+            storage.clock.now(),
+        )),
         restores: tokio::sync::watch::Sender::default(),
         new_budgets: tokio::sync::Notify::new(),
         phases,

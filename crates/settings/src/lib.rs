@@ -21,8 +21,8 @@ pub use table::{
     Tracing,
 };
 pub use value::{
-    CommandWords, ContainerRuntime, HostNames, Hosts, LogFormat, Origins, Paths, Secret, UserIds, Value,
-    Wait, Words,
+    CommandWords, ContainerRuntime, HostNames, Hosts, LogFormat, Origins, Paths, RestoreDrill, Secret,
+    UserIds, Value, Wait, Words,
 };
 
 /// Checks the values together, for combinations that are wrong or dangerous.

@@ -15,8 +15,8 @@ use crate::{
     otel::{OtlpEndpoint, Pairs, SecretPairs, Share, TracesSampler},
     service_url::{DatabaseUrl, RedisUrl},
     value::{
-        CommandWords, ContainerRuntime, HostNames, Hosts, LogFormat, Origins, Paths, Secret, UserIds, Value,
-        Wait,
+        CommandWords, ContainerRuntime, HostNames, Hosts, LogFormat, Origins, Paths, RestoreDrill, Secret,
+        UserIds, Value, Wait,
     },
 };
 
@@ -174,6 +174,13 @@ settings! {
         secrets_key: Option<Secret> = "";
         /// Longest wait, at the gateway's start, for a Postgres that does not answer yet, in seconds.
         database_wait_sec: Wait = "60";
+        /// Backs the database up before a start of this version changes its schema, into `backups` in the data directory; the
+        /// last three such backups are kept. Without the backup the gateway does not start.
+        upgrade_backup: bool = "true";
+        /// How often the newest backup of this gateway is restored into a scratch file in the data directory and proven. It
+        /// is looked for in `backups` in the data directory and in `EXPORT_DIRS`. A drill needs as much room as the
+        /// database.
+        restore_drill: RestoreDrill = "off";
         /// Days for which single usage rows are kept; 0 means for ever. Sums by hour and day stay for ever.
         usage_retention_days: u32 = "90";
         /// Days for which the audit log is kept; 0 means for ever.

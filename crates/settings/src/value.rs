@@ -378,6 +378,30 @@ words! {
 value_of_words!(ContainerRuntime, "auto, docker or process");
 
 words! {
+    /// How often the newest backup is restored for a trial.
+    pub enum RestoreDrill {
+        /// Never.
+        Off = "off",
+        /// Each day.
+        Daily = "daily",
+        /// Each week.
+        Weekly = "weekly",
+    }
+}
+value_of_words!(RestoreDrill, "off, daily or weekly");
+
+impl RestoreDrill {
+    /// Returns the time between two drills; `None` for never.
+    pub fn period(self) -> Option<Duration> {
+        match self {
+            Self::Off => None,
+            Self::Daily => Some(Duration::from_hours(24)),
+            Self::Weekly => Some(Duration::from_hours(24 * 7)),
+        }
+    }
+}
+
+words! {
     /// The form of the log's lines.
     pub enum LogFormat {
         /// A line of text for people.

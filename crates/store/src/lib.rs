@@ -45,6 +45,7 @@ pub use dump::{
     header::{DumpHeader, DumpKind, DumpSecrets},
     lexer::DumpError,
     proof::{AuditProof, Proof, UsageProof},
+    server::dump_server,
     write::dump_file,
 };
 pub use error::{Constraint, StoreError, StoreResult};

@@ -78,6 +78,7 @@ const PLACES: &[(&str, &[Outgoing])] = &[
     // Listens.
     ("crates/sim/src/server.rs", &[]),
     ("crates/store/src/backup.rs", &[Database]),
+    ("crates/store/src/dump/server.rs", &[Database]),
     ("crates/store/src/dump/source.rs", &[Database]),
     ("crates/store/src/inspect.rs", &[Database]),
     ("crates/store/src/restore/postgres.rs", &[Database]),

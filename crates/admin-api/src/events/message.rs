@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use gantry_domain::{
     ModelId,
+    deployment::Drill,
     job::{self, Job, JobKind},
     model::State,
-    schema::{Components, Shape, component, event, json_text, one_of, text},
+    schema::{Components, Rfc3339, Shape, component, event, json_text, one_of, text},
     view,
 };
 use serde::{Serialize, Serializer};
@@ -131,6 +132,26 @@ impl Shape for JobState {
 }
 
 view! {
+    /// A restore drill: the newest backup was restored into a scratch file and proven, or that failed.
+    #[derive(Debug)]
+    pub(crate) struct DrillNow {
+        pub(crate) ok: bool,
+        pub(crate) at: Rfc3339,
+        /// The backup, package or dump; `null` if there was none.
+        pub(crate) backup: Option<String>,
+        /// Why it failed.
+        pub(crate) error: Option<String>,
+    }
+}
+
+impl From<&Drill> for DrillNow {
+    fn from(drill: &Drill) -> Self {
+        let Drill { at, backup, error, .. } = drill.clone();
+        Self { ok: error.is_none(), at: at.into(), backup, error }
+    }
+}
+
+view! {
     #[derive(Debug)]
     pub(crate) struct Lag {
         /// The number of events that the reader missed.
@@ -184,6 +205,8 @@ messages! {
     LogEnd(OfModel) = "log_end";
     /// The progress of a job.
     Job(JobNow) = "job";
+    /// A restore drill has ended.
+    RestoreDrill(DrillNow) = "restore_drill";
     /// The reader is too slow and has to connect again.
     Lag(Lag) = "lag";
 }

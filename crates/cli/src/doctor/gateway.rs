@@ -6,6 +6,7 @@ use super::{Check, words};
 use crate::{
     exit::Failure,
     http::{Client, GatewayUrl, Login},
+    times::{ago, now},
 };
 
 /// Checks the gateway at `url`. If none runs there, checks whether the ports of `listen` and `metrics` are free.
@@ -98,8 +99,10 @@ async fn readiness(client: &Client) -> Check {
         Err(failure) => return Check::fail("readiness", words(&failure), MEANS, FIX),
     };
     let checks = answer["checks"].as_object().into_iter().flatten();
-    let parts: Vec<_> =
+    let mut parts: Vec<_> =
         checks.clone().map(|(name, it)| format!("{name} {}", crate::text::cell(it))).collect();
+    let proven = answer["last_proven_restore"].as_str().and_then(|it| ago(it, now()));
+    parts.extend(proven.map(|it| format!("last proven restore {it}")));
     if !serves {
         let found = format!("{}: {}", crate::text::cell(&answer["status"]), parts.join(", "));
         let means = "It is not ready (503): load balancers take it out of service.";

@@ -16,6 +16,7 @@ pub use self::{
 };
 use crate::{
     exit::{Exit, Failure, Outcome},
+    options::has,
     output::{Out, Tone},
     text::clean,
 };
@@ -68,7 +69,7 @@ impl Check {
 
 /// Prints the checks; ends with [`Exit::Failed`] if one failed.
 pub fn report(checks: &[Check], matches: &ArgMatches) -> Exit {
-    let out = Out::new(matches.get_flag("json"), matches.get_flag("utc"));
+    let out = Out::new(has(matches, "json"), has(matches, "utc"));
     let worst = checks.iter().map(|it| it.status).max().unwrap_or(Status::Ok);
     match print(checks, worst, &out) {
         Ok(()) if worst == Status::Fail => Exit::Failed,

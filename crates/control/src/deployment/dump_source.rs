@@ -149,33 +149,30 @@ impl OpenDump {
     pub fn check(&self) -> io::Result<DumpReport> {
         let mut reader = Hashed { from: self.read()?, hasher: Hasher::default() };
         let mut report = check_dump(&mut reader);
-        if let Some((package, name)) = &self.source.package
-            && report.problems.is_empty()
+        if report.problems.is_empty()
+            && let Some(proof) = &report.proof
+            && let Err(why) = self.compare(&reader.hasher.finish(), proof)
         {
-            let manifest = package.manifest();
-            let wanted = manifest.files.get(name).map(|it| it.sha256);
-            if let Err(why) = same(wanted, &reader.hasher.finish(), manifest, report.proof.as_ref()) {
-                report
-                    .problems
-                    .push(format!("it is not the dump that the package's manifest describes: {why}"));
-            }
+            report.problems.push(why);
         }
         Ok(report)
     }
-}
 
-fn same(
-    wanted: Option<Sha256Sum>,
-    found: &Sha256Sum,
-    manifest: &gantry_package::manifest::Manifest,
-    proof: Option<&Proof>,
-) -> Result<(), String> {
-    if wanted.as_ref() != Some(found) {
-        return Err("its SHA-256 is another one".to_owned());
-    }
-    match (&manifest.contents.database, proof) {
-        (Some(database), Some(proof)) => describes(database, proof),
-        _ => Ok(()),
+    /// Checks that what was read is the dump that the package's manifest describes, if it is part of a package.
+    ///
+    /// # Errors
+    /// It is not; the error says what differs.
+    pub(super) fn compare(&self, sum: &Sha256Sum, proof: &Proof) -> Result<(), String> {
+        let Some((package, name)) = &self.source.package else { return Ok(()) };
+        let manifest = package.manifest();
+        let other = |why: String| format!("it is not the dump that the package's manifest describes: {why}");
+        if manifest.files.get(name).map(|it| &it.sha256) != Some(sum) {
+            return Err(other("its SHA-256 is another one".to_owned()));
+        }
+        match &manifest.contents.database {
+            Some(database) => describes(database, proof).map_err(other),
+            None => Ok(()),
+        }
     }
 }
 
@@ -198,9 +195,9 @@ pub(super) fn describes(database: &Database, proof: &Proof) -> Result<(), String
 }
 
 /// A reader that makes a sum of what it read.
-struct Hashed<R> {
-    from: R,
-    hasher: Hasher,
+pub(super) struct Hashed<R> {
+    pub(super) from: R,
+    pub(super) hasher: Hasher,
 }
 
 impl<R: Read> Read for Hashed<R> {

@@ -4,6 +4,7 @@
 //! ([`thread`]), with low priority: requests go first. What is asynchronous (the database, the container runtime) is waited
 //! for on that thread.
 
+pub mod drill;
 mod dump_source;
 mod export;
 mod images;

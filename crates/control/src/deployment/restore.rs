@@ -188,7 +188,7 @@ fn unrestored(error: &StoreError) -> ApiError {
 }
 
 /// Returns an error with its causes in one line.
-fn told(error: &StoreError) -> String {
+pub(super) fn told(error: &StoreError) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {

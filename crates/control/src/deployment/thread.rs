@@ -1,8 +1,11 @@
 //! The thread of a deployment job.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use gantry_domain::{ApiError, audit::AuditEntry};
@@ -73,6 +76,16 @@ pub(super) fn cancelled() -> ApiError {
     failed("the job was cancelled")
 }
 
+/// Starts a thread with the lowest priority, which the threads that it starts inherit.
+pub(super) fn start(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let thread = std::thread::Builder::new().name("deployment".to_owned()).spawn(move || {
+        // Without it the work only takes its share of the CPUs.
+        let _ = rustix::process::setpriority_process(None, NICE);
+        work();
+    });
+    thread.map(drop)
+}
+
 /// Does blocking work on a thread of its own, and returns its result.
 pub(super) async fn run<T: Send + 'static>(
     control: Arc<Control>,
@@ -82,9 +95,7 @@ pub(super) async fn run<T: Send + 'static>(
     let progress = Arc::new(Progress { bytes: job.done_bytes(), stop: AtomicBool::new(false) });
     let own = Work { control, job: job.clone(), progress: Arc::clone(&progress), runtime: Handle::current() };
     let (done, mut result) = oneshot::channel();
-    let thread = std::thread::Builder::new().name("deployment".to_owned()).spawn(move || {
-        // Without it the job only takes its share of the CPUs.
-        let _ = rustix::process::setpriority_process(None, NICE);
+    let thread = start(move || {
         // Nobody waits any more if it took too long to end after a cancel.
         let _ = done.send(work(&own));
     });

@@ -9,3 +9,4 @@ pub(crate) mod locked;
 pub(crate) mod owner;
 pub(crate) mod restore;
 pub(crate) mod supervisor;
+pub(crate) mod upgrade;

@@ -22,6 +22,7 @@ mod signing_in;
 mod terminal;
 pub(crate) mod tls;
 mod tokens;
+mod upgrade;
 mod usage;
 
 use std::{

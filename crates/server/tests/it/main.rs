@@ -7,6 +7,8 @@ mod audit;
 #[cfg(test)]
 mod auth;
 #[cfg(test)]
+mod backup_page;
+#[cfg(test)]
 mod bad_input;
 #[cfg(test)]
 mod base_dir;
@@ -38,6 +40,8 @@ mod docker_inference;
 mod docker_lifecycle;
 #[cfg(test)]
 mod docker_pulls;
+#[cfg(test)]
+mod drills;
 #[cfg(test)]
 mod dry_run;
 #[cfg(test)]

@@ -16,6 +16,7 @@ pub(crate) mod reader;
 pub(crate) mod redact;
 pub(crate) mod row;
 pub(crate) mod schema;
+pub(crate) mod server;
 pub(crate) mod source;
 pub(crate) mod statement;
 pub(crate) mod tables;

@@ -56,7 +56,7 @@ pub async fn dump_file(path: &Path, now: Timestamp, to: &mut (dyn io::Write + Se
     write(from, DumpSecrets::AsStored, Arc::default(), now, to).await
 }
 
-async fn write(
+pub(super) async fn write(
     mut from: Reading,
     secrets: DumpSecrets,
     seal: Arc<Seal>,

@@ -91,6 +91,11 @@ pub(in crate::reconcile) fn gateway(
         runtime_status: Arc::default(),
         supervision: Arc::new(crate::supervise::Supervision::alone()),
         changed_elsewhere: Notify::new(),
+        drills: Arc::new(crate::deployment::drill::Drills::new(
+            None,
+            "simulation",
+            gantry_domain::Timestamp(0),
+        )),
         restores: tokio::sync::watch::Sender::default(),
         new_budgets: Notify::new(),
         hub: crate::hub::Hub::new(None, true),

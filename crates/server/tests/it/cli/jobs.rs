@@ -144,14 +144,25 @@ async fn the_database_of_a_gateway_that_runs_is_replaced_and_its_sessions_end() 
         let refused = shell.run(&["package", "restore", "p", "--yes"]).ends(1).err;
         assert!(refused.contains("relation already exists"), "{refused}");
 
-        let done = shell.run(&["package", "restore", "p", "--drop-existing", "--yes"]).ends(0);
-        assert!(done.out.contains("is completed"), "{}{}", done.out, done.err);
-        shell.run(&["jobs"]).ends(4);
-        shell.run_with(&["login", "owner"], "owner-password\n").ends(0);
+        let args = ["package", "restore", "p", "--drop-existing", "--yes"];
+        let done =
+            super::Ran::of(shell.command(&args).env("GANTRY_PASSWORD", "owner-password").output().unwrap());
+        let done = done.ends(0);
+        assert!(
+            done.out.contains("is completed") && done.err.contains("signing in again as owner"),
+            "{}",
+            done.err
+        );
+        assert_eq!(owner.get("/auth/me").await.status, 401, "other sessions have ended");
         let orgs = shell.run(&["orgs", "list"]).ends(0).out;
         assert!(!orgs.contains("Later"), "{orgs}");
         let kept = fs::read_dir(gateway.data_dir().join("exports/p/db/pre_restore_backup")).unwrap().count();
         assert_eq!(kept, 1, "the database as it was");
+        // Without a password nobody can tell how it ended, and that is what is said.
+        let unknown = shell.run(&args).ends(4);
+        assert!(
+            unknown.err.contains("sign in again") && unknown.out.lines().all(|it| !it.contains("completed"))
+        );
     }
 }
 
