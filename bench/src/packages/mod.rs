@@ -213,7 +213,18 @@ fn figures(
             64.0,
         ),
     ];
-    // `sha256sum` of older systems does not use the processor's instructions for SHA-256; OpenSSL does.
+    figures.extend(against_openssl(rounds));
+    figures.extend(database.iter().map(|it| {
+        let what =
+            format!("{}: dump and restore of {} usage rows, over its own tools", it.kind, it.usage_rows);
+        Figure::at_most(&what, it.ratio, "", 2.0)
+    }));
+    Ok(figures)
+}
+
+/// `sha256sum` of older systems does not use the processor's instructions for SHA-256; OpenSSL does.
+fn against_openssl(rounds: &[Round]) -> Vec<Figure> {
+    let mut figures = Vec::new();
     let openssl = |get: &dyn Fn(&Round) -> Option<f64>| median(rounds.iter().filter_map(get));
     if let Some(share) = openssl(&|it| ratio(Some(it.cp_s + it.openssl_s?), Some(it.export_s))) {
         figures.push(Figure::at_least("export, as a share of cp + openssl dgst", share, "", 0.7));
@@ -221,10 +232,5 @@ fn figures(
     if let Some(share) = openssl(&|it| ratio(it.openssl_all_s, Some(it.verify_s))) {
         figures.push(Figure::at_least("verify, as a share of openssl dgst on all cores", share, "", 0.8));
     }
-    figures.extend(database.iter().map(|it| {
-        let what =
-            format!("{}: dump and restore of {} usage rows, over its own tools", it.kind, it.usage_rows);
-        Figure::at_most(&what, it.ratio, "", 2.0)
-    }));
-    Ok(figures)
+    figures
 }

@@ -19,7 +19,7 @@ pub(super) struct Round {
     pub(super) cp_s: f64,
     /// Until the copy is on the disk. An export that has completed is.
     pub(super) sync_s: f64,
-    /// Of the copy, from the page cache as far as it is there.
+    /// The sums of the copy, from the page cache as far as it is there.
     pub(super) sha256sum_s: f64,
     pub(super) openssl_s: Option<f64>,
     pub(super) export_s: f64,
@@ -74,12 +74,7 @@ impl Round {
         .await?;
         let dry_run_s = start.elapsed().as_secs_f64();
 
-        let changed = json!({ "request_timeout_sec": 600 + n });
-        rig.call(http::Method::PATCH, "/admin/models/1", Some(changed)).await?;
-        let delta = format!("delta-{n}");
-        let delta_s = rig.export(&delta, Some(&name)).await?;
-        let delta_mib = apparent_mib(&rig.package(&delta))?;
-        fs::remove_dir_all(rig.package(&delta))?;
+        let (delta_s, delta_mib) = difference(rig, &name, n).await?;
         fs::remove_dir_all(package)?;
         Ok(Self {
             cp_s,
@@ -100,6 +95,17 @@ impl Round {
             delta_mib,
         })
     }
+}
+
+/// Exports the difference to a package after one setting was changed. Returns seconds and MiB.
+async fn difference(rig: &mut Rig, base: &str, n: u32) -> Result<(f64, f64)> {
+    let changed = json!({ "request_timeout_sec": 600 + n });
+    rig.call(http::Method::PATCH, "/admin/models/1", Some(changed)).await?;
+    let name = format!("delta-{n}");
+    let seconds = rig.export(&name, Some(base)).await?;
+    let mib = apparent_mib(&rig.package(&name))?;
+    fs::remove_dir_all(rig.package(&name))?;
+    Ok((seconds, mib))
 }
 
 /// Bytes of all files in a folder.

@@ -20,7 +20,7 @@ use gantry_domain::{
 use gantry_settings::{Entry, Settings};
 use gantry_store::Store;
 use secrecy::SecretString;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::{
     before_upgrade, data_dir,

@@ -73,27 +73,24 @@ pub(super) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     if let Some(since) = text(matches, "since") {
         body.insert("since".to_owned(), json!(since));
     }
-    let path = match text(matches, "model") {
-        Some(name) => {
-            if has(matches, "no-weights") {
-                body.insert("tar_models".to_owned(), json!(false));
-                body.insert("tar_hub_cache".to_owned(), json!(false));
-            }
-            let id = models::id(&models::find(cx, name).await?);
-            format!("/admin/deployment/export-model/{id}")
+    let path = if let Some(name) = text(matches, "model") {
+        if has(matches, "no-weights") {
+            body.insert("tar_models".to_owned(), json!(false));
+            body.insert("tar_hub_cache".to_owned(), json!(false));
         }
-        None => {
-            for (option, field) in [
-                ("no-database", "include_db"),
-                ("no-configs", "include_configs"),
-                ("no-manifests", "include_models_manifest"),
-            ] {
-                body.insert(field.to_owned(), json!(!has(matches, option)));
-            }
-            body.insert("tar_models".to_owned(), json!(has(matches, "models")));
-            body.insert("tar_hub_cache".to_owned(), json!(has(matches, "hub-cache")));
-            "/admin/deployment/export".to_owned()
+        let id = models::id(&models::find(cx, name).await?);
+        format!("/admin/deployment/export-model/{id}")
+    } else {
+        for (option, field) in [
+            ("no-database", "include_db"),
+            ("no-configs", "include_configs"),
+            ("no-manifests", "include_models_manifest"),
+        ] {
+            body.insert(field.to_owned(), json!(!has(matches, option)));
         }
+        body.insert("tar_models".to_owned(), json!(has(matches, "models")));
+        body.insert("tar_hub_cache".to_owned(), json!(has(matches, "hub-cache")));
+        "/admin/deployment/export".to_owned()
     };
     let job = cx.client.post(&path, Some(&Value::Object(body))).await?.json;
     jobs::follow(cx, job).await
