@@ -62,7 +62,7 @@ async fn write_part(
 pub(crate) fn stamp(now: Timestamp) -> String {
     let text = now.rfc3339();
     let seconds = text.split('.').next().unwrap_or_default();
-    let digits = seconds.trim_end_matches('Z').chars().filter(|it| it.is_ascii_alphanumeric());
+    let digits = seconds.trim_end_matches('Z').chars().filter(char::is_ascii_alphanumeric);
     format!("{}Z", digits.collect::<String>())
 }
 

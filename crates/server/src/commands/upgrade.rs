@@ -212,12 +212,11 @@ async fn try_on(settings: &Settings, dir: &Path) -> anyhow::Result<Tried> {
     let mut options = fs::OpenOptions::new();
     let file = options.read(true).write(true).create_new(true).mode(0o600).open(&path)?;
     let mut to = std::io::BufWriter::with_capacity(1 << 20, file);
-    let proof = match url.expose().strip_prefix("sqlite://") {
-        Some(file) => dump_file(Path::new(file), now, &mut to).await?,
-        None => {
-            let seal = sealing::existing(settings, &settings.data.data_dir)?;
-            dump_server(url.expose(), DumpSecrets::Sealed, seal, now, &mut to).await?
-        }
+    let proof = if let Some(file) = url.expose().strip_prefix("sqlite://") {
+        dump_file(Path::new(file), now, &mut to).await?
+    } else {
+        let seal = sealing::existing(settings, &settings.data.data_dir)?;
+        dump_server(url.expose(), DumpSecrets::Sealed, seal, now, &mut to).await?
     };
     to.flush()?;
     drop(to);

@@ -29,9 +29,8 @@ const MODEL: &str = "name task hub_token archived mode repo_id dtype max_model_l
 
 /// Every route that reads a body.
 fn forms() -> Vec<Form> {
-    let form = |method, path, limit, required, optional| Form { method, path, limit, required, optional };
     let credentials = json!({ "username": "x", "password": PASSWORD });
-    vec![
+    let mut forms = vec![
         form(
             "POST",
             "/admin/bootstrap-owner",
@@ -107,6 +106,23 @@ fn forms() -> Vec<Form> {
             "metrics",
         ),
         form("POST", "/admin/system/container-images/load", 262_144, json!({ "path": "x" }), ""),
+    ];
+    forms.extend(package_forms());
+    forms
+}
+
+fn form(
+    method: &'static str,
+    path: &'static str,
+    limit: usize,
+    required: Value,
+    optional: &'static str,
+) -> Form {
+    Form { method, path, limit, required, optional }
+}
+
+fn package_forms() -> Vec<Form> {
+    vec![
         form(
             "POST",
             "/admin/deployment/export",
