@@ -1,5 +1,5 @@
 # The project's chores; each is a script in scripts/ or a cargo command. `make` lists them.
-.PHONY: help run install test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-idle bench-soak bench-lifecycle demo-usage image fuzz package test-package
+.PHONY: help run install test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-idle bench-soak bench-lifecycle bench-packages demo-usage image fuzz package test-package
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\): ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -57,6 +57,9 @@ bench-soak: ## an hour of mixed load: does memory stay flat?
 
 bench-lifecycle: ## measure what looking after 50 models costs
 	@scripts/bench-lifecycle.sh
+
+bench-packages: ## measure exports, their verification, and dumps against the usual tools
+	@scripts/bench-packages.sh
 
 image: ## load the engine simulators' images into Docker
 	@scripts/image.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make fuzz`: fuzzes each reader of model files for FUZZ_SECONDS (600 by default), one after the other; FUZZ_TARGETS names
-# some of them. A finding ends it with the input's place. At the end: what to write into fuzz/README.md.
+# `make fuzz`: fuzzes each reader of untrusted bytes for FUZZ_SECONDS (600 by default), one after the other; FUZZ_TARGETS
+# names some of them. A finding ends it with the input's place. At the end: what to write into fuzz/README.md.
 #
 # The corpus is not touched: what runs find on the way is kept below .cache.
 set -euo pipefail
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 seconds=${FUZZ_SECONDS:-600}
-read -ra targets <<<"${FUZZ_TARGETS:-gguf safetensors config}"
+read -ra targets <<<"${FUZZ_TARGETS:-gguf safetensors config dump}"
 [[ "$seconds" =~ ^[1-9][0-9]*$ ]] || die "FUZZ_SECONDS must be a number of seconds, not \`$seconds\`"
 have cargo || die "Rust is missing: install it with rustup"
 cargo +nightly --version >/dev/null 2>&1 ||

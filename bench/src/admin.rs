@@ -13,7 +13,14 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{child::Placement, gateway::Launch, http_client::Call, procfs, stats::median};
+use crate::{
+    child::Placement,
+    figure::{self, Figure},
+    gateway::Launch,
+    http_client::Call,
+    procfs,
+    stats::median,
+};
 
 const READY_WITHIN: Duration = Duration::from_mins(2);
 const POLL: Duration = Duration::from_millis(20);
@@ -67,29 +74,6 @@ struct Filled {
     ttft_samples: u64,
 }
 
-/// One figure and the limit that it must meet.
-#[derive(Debug, Serialize)]
-struct Figure {
-    what: String,
-    value: f64,
-    unit: &'static str,
-    /// Slowest of the calls.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max: Option<f64>,
-    must: f64,
-    ok: bool,
-}
-
-impl Figure {
-    fn at_most(what: &str, value: f64, unit: &'static str, must: f64) -> Self {
-        Self { what: what.to_owned(), value, unit, max: None, must, ok: value <= must }
-    }
-
-    fn at_least(what: &str, value: f64, unit: &'static str, must: f64) -> Self {
-        Self { ok: value >= must, ..Self::at_most(what, value, unit, must) }
-    }
-}
-
 #[derive(Debug, Serialize)]
 struct Report {
     machine: [String; 2],
@@ -129,7 +113,7 @@ pub(crate) async fn run(options: Options) -> Result<()> {
 
     let report = Report { machine: [procfs::cpu_model(), procfs::kernel()], load_average, filled, figures };
     fs::write(&options.out, format!("{}\n", serde_json::to_string_pretty(&report)?))?;
-    print(&report)
+    crate::say(figure::table(&report.figures).trim_end())
 }
 
 /// Queries for sums of everything.
@@ -351,15 +335,4 @@ impl Asker<'_> {
             Figure::at_most("export, extra memory", extra, "MiB", EXPORT_EXTRA_MIB),
         ])
     }
-}
-
-fn print(report: &Report) -> Result<()> {
-    let mut out = stdout();
-    for it in &report.figures {
-        let ok = if it.ok { "ok" } else { "MISSED" };
-        let max = it.max.map_or_else(String::new, |max| format!(" (max {max:.1})"));
-        let value = format!("{:.*} {}", if it.unit.is_empty() { 4 } else { 1 }, it.value, it.unit);
-        writeln!(out, "{:<75}{value:>16}{max:<16} must {:<8}{ok}", it.what, it.must)?;
-    }
-    Ok(())
 }

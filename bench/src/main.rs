@@ -1,5 +1,5 @@
-//! `gantry-bench` measures what the gateway costs, as ratios to nginx on the same machine in the same run, and how fast
-//! its usage endpoints are on many rows.
+//! `gantry-bench` measures what the gateway costs, as ratios to nginx on the same machine in the same run, how fast its
+//! usage endpoints are on many rows, and how fast it exports and verifies packages.
 //!
 //! Contains a mock engine, a load generator and the comparison that starts and measures the proxies. It knows only the
 //! gateway's binary and its HTTP API. Linux only: CPU and memory come from `/proc`.
@@ -23,12 +23,14 @@ use crate::{
 mod admin;
 mod child;
 mod compare;
+mod figure;
 mod gateway;
 mod http_client;
 mod limits;
 mod load;
 mod mock;
 mod nginx;
+mod packages;
 mod phases;
 mod procfs;
 mod reconcile;
@@ -66,6 +68,8 @@ enum Command {
     Soak(soak::Options),
     /// Measure the usage endpoints on a database that `usage_fill` made.
     Admin(admin::Options),
+    /// Measure exports, their verification and what they cost the data plane.
+    Packages(packages::Options),
 }
 
 #[derive(clap::Args)]
@@ -112,6 +116,7 @@ async fn main() -> ExitCode {
         Command::Reconcile(options) => Box::pin(reconcile::run(options)).await,
         Command::Soak(options) => Box::pin(soak::run(options)).await,
         Command::Admin(options) => Box::pin(admin::run(options)).await,
+        Command::Packages(options) => Box::pin(packages::run(options)).await,
     };
     let Err(error) = done else { return ExitCode::SUCCESS };
     // Prints the chain of causes without a backtrace. If standard error is closed, the message is lost.

@@ -44,6 +44,24 @@ pub(crate) fn rss_kib(pid: u32) -> Result<u64> {
     Ok(tree(pid)?.iter().filter_map(|(pid, _)| status_number(&status(*pid), "VmRSS:")).sum())
 }
 
+/// Largest resident memory of `pid` since its start, or since [`forget_peak`], in KiB.
+pub(crate) fn rss_peak_kib(pid: u32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    status_number(&status, "VmHWM:").context("the kernel does not say the largest memory")
+}
+
+/// Lets [`rss_peak_kib`] begin anew.
+pub(crate) fn forget_peak(pid: u32) -> Result<()> {
+    Ok(fs::write(format!("/proc/{pid}/clear_refs"), "5")?)
+}
+
+/// Bytes that `pid` has read and written by system calls on files, from the page cache or the disk.
+pub(crate) fn file_bytes(pid: u32) -> Result<[u64; 2]> {
+    let io = fs::read_to_string(format!("/proc/{pid}/io"))?;
+    let number = |field| status_number(&io, field).context("the kernel counts no bytes");
+    Ok([number("rchar:")?, number("wchar:")?])
+}
+
 /// Whether this process runs as root.
 pub(crate) fn is_root() -> bool {
     fs::read_to_string("/proc/self/status").is_ok_and(|it| status_number(&it, "Uid:") == Some(0))

@@ -49,7 +49,7 @@ pub fn right_of(method: &Method) -> Right {
 }
 
 /// The areas of all routes that tokens may call, by name. A test compares this list with the route table.
-pub const AREAS: &[&str] = &["account", "audit", "keys", "models", "people", "system", "usage"];
+pub const AREAS: &[&str] = &["account", "audit", "deployment", "keys", "models", "people", "system", "usage"];
 
 /// Returns a scope in words, such as `models:write`.
 pub(crate) fn scope_word(area: &str, right: Right) -> String {

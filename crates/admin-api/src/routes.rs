@@ -16,7 +16,7 @@ use gantry_domain::Role;
 
 use crate::{
     App, audit, auth, bootstrap, chat,
-    deployment::{self, export, import, restore},
+    deployment::{self, export, import, import_package, manifests, restore},
     doc::Doc,
     engines, events, health, keys,
     models::{self, base_dir, command, dry_run, folders, hub_config, registry, watch},
@@ -219,9 +219,9 @@ pub fn routes() -> Vec<Route> {
         route(POST, "/admin/deployment/export", OWNER, BODY, export::export, export::EXPORT),
         route(POST, "/admin/deployment/export-model/{id}", OWNER, BODY, export::model, export::MODEL),
         route(POST, "/admin/deployment/estimate-size", ADMIN, BODY, export::estimate, export::ESTIMATE),
-        route(GET, "/admin/deployment/model-manifests", ADMIN, NONE, import::manifests, import::MANIFESTS),
+        route(GET, "/admin/deployment/model-manifests", ADMIN, NONE, manifests::list, manifests::LIST),
         route(POST, "/admin/deployment/import-model", OWNER, BODY, import::model, import::MODEL),
-        route(POST, "/admin/deployment/import", OWNER, BODY, import::package, import::PACKAGE),
+        route(POST, "/admin/deployment/import", OWNER, BODY, import_package::import, import_package::IMPORT),
         route(POST, "/admin/deployment/check-database-dump", ADMIN, BODY, restore::check, restore::CHECK),
         route(POST, "/admin/deployment/restore-database", OWNER, BODY, restore::restore, restore::RESTORE),
         route(GET, "/admin/deployment/status", ADMIN, NONE, deployment::status, deployment::STATUS),

@@ -164,7 +164,7 @@ impl Outgoing {
                 "usage statistics of vLLM, to its makers",
                 "when vLLM starts, and every ten minutes",
                 "the model's architecture, settings of the engine, GPUs, CPU and platform",
-                "`VLLM_NO_USAGE_STATS=1` in the model's `extra_env`",
+                "nothing to do: the gateway sets `VLLM_NO_USAGE_STATS=1`, unless a model's `extra_env` sets it otherwise",
             ),
             Self::EngineOther => facts(
                 Opener::Engine,

@@ -41,6 +41,13 @@ const SPECIAL: &[(&str, &str)] = &[
          extra_env context_size ngl batch_size ubatch_size fit_memory threads flash_attn mlock no_mmap load_mode numa draft_model_path draft_n \
          draft_p_min mmproj pooling jinja",
     ),
+    // What of a model is carried to another gateway: its files, and no secrets.
+    ("crates/admin-api/src/deployment/import.rs", "local_path repo_id"),
+    ("crates/admin-api/src/deployment/manifests.rs", "local_path repo_id"),
+    ("crates/admin-api/src/deployment/wanted.rs", "local_path repo_id"),
+    ("crates/control/src/deployment/plan.rs", "repo_id"),
+    ("crates/domain/src/model/portable.rs", "extra_env"),
+    ("crates/store/src/dump/redact.rs", "extra_env"),
     // Fields that are the gateway's own business, not the engine's.
     ("crates/control/src/lib.rs", "engine_image startup_timeout_sec"),
     ("crates/control/src/preview.rs", "engine_image memory_limit_gib read_only_root"),

@@ -11,6 +11,7 @@ mod fake;
 mod gate;
 mod gpus;
 mod log_lines;
+mod no_statistics;
 mod process;
 mod runtime;
 

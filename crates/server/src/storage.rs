@@ -20,7 +20,7 @@ use gantry_domain::{
 use gantry_settings::{Entry, Settings};
 use gantry_store::Store;
 use secrecy::SecretString;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::{
     before_upgrade, data_dir,
@@ -127,6 +127,13 @@ async fn database(settings: &Settings, data_dir: &Path) -> anyhow::Result<(Store
     };
     let store = store.context("can't open the database")?.with_seal(seal);
     sealing::at_start(&store).await?;
+    // What a restore left that was killed takes space, and is of no use.
+    if let Err(error) = store.remove_scratch(data_dir).await {
+        warn!(
+            error = &error as &dyn std::error::Error,
+            "what an interrupted restore left could not be removed"
+        );
+    }
     Ok((store, lock))
 }
 

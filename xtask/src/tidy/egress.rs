@@ -79,7 +79,11 @@ const PLACES: &[(&str, &[Outgoing])] = &[
     ("crates/sim/src/server.rs", &[]),
     ("crates/store/src/backup.rs", &[Database]),
     ("crates/store/src/dump/server.rs", &[Database]),
+    ("crates/store/src/dump/source.rs", &[Database]),
     ("crates/store/src/inspect.rs", &[Database]),
+    ("crates/store/src/restore/postgres.rs", &[Database]),
+    ("crates/store/src/restore/scratch.rs", &[Database]),
+    ("crates/store/src/restore/sqlite.rs", &[Database]),
     ("crates/store/src/store.rs", &[Database]),
     ("crates/store/src/supervision.rs", &[Database]),
 ];

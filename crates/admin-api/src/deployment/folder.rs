@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use gantry_domain::{ApiError, ErrorCode};
+use gantry_domain::{ApiError, ErrorCode, deployment::ImportPlan};
 use gantry_package::package::{OpenError, Package};
 
 use crate::error::Problem;
@@ -72,6 +72,35 @@ pub(super) fn package(dir: &Path, base: Option<&Path>) -> Result<Package, Proble
     let Some(base) = base else { return Ok(package) };
     let base = Package::open(base).map_err(|error| unusable("base_dir", &error))?;
     package.with_base(base).map_err(|error| unusable("base_dir", &error))
+}
+
+/// Returns the folders of a package and of its base.
+///
+/// # Errors
+/// Those of [`existing`].
+pub(super) fn places(
+    dirs: &[PathBuf],
+    output_dir: &str,
+    base_dir: Option<&str>,
+) -> Result<(PathBuf, Option<PathBuf>), Problem> {
+    let base = base_dir.map(|it| existing(dirs, it, "base_dir")).transpose()?;
+    Ok((existing(dirs, output_dir, "output_dir")?, base))
+}
+
+/// Says why an import can't do its work.
+pub(super) fn impossible(plan: &ImportPlan) -> Problem {
+    let message = match (plan.problems.first(), plan.conflicting_files.first()) {
+        (Some(problem), _) => problem.clone(),
+        (None, Some(file)) => {
+            format!(
+                "`{file}` is there already with another content: it is left as it is; move it away and import again"
+            )
+        }
+        (None, None) => {
+            format!("the weights need {} bytes, and {} are free", plan.new_bytes, plan.available_bytes)
+        }
+    };
+    Problem::invalid("output_dir", message)
 }
 
 #[cfg(test)]

@@ -3,7 +3,10 @@
 pub(crate) mod export;
 mod folder;
 pub(crate) mod import;
+pub(crate) mod import_package;
+pub(crate) mod manifests;
 pub(crate) mod restore;
+mod wanted;
 
 use std::time::Duration;
 
@@ -15,18 +18,19 @@ use axum::{
 use gantry_domain::{
     ApiError, ErrorCode, JobId, Timestamp,
     job::{Job, JobKind, JobState},
-    schema::{anything, one_of},
+    schema::{Components, Shape, anything, one_of},
     view,
 };
 use gantry_store::JobEnd;
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::{
     App,
     app::Parts,
     error::{Outcome, Problem},
-    operation::{Either, Listed, Operation, id_text},
+    operation::{Listed, Operation, id_text},
 };
 
 /// How many jobs the history shows.
@@ -108,7 +112,18 @@ view! {
 }
 
 /// The last job, or that there was none.
-pub(crate) type LastJob = Either<Json<DeploymentJob>, Json<Idle>>;
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum LastJob {
+    Job(Box<DeploymentJob>),
+    None(Idle),
+}
+
+impl Shape for LastJob {
+    fn schema(all: &mut Components) -> Value {
+        json!({ "oneOf": [DeploymentJob::schema(all), Idle::schema(all)] })
+    }
+}
 
 /// The `{id}` of a path: `deploy-<number>`.
 pub(crate) struct DeploymentId(JobId);
@@ -128,12 +143,12 @@ impl<S: Send + Sync> FromRequestParts<S> for DeploymentId {
 pub(crate) const STATUS: Operation = Operation::new("getDeploymentStatus", "The deployment job that runs, or the last one")
     .about("`{\"status\":\"idle\"}` if there was none yet. `GET /admin/events` reports the progress of jobs as it is made (`job`).");
 
-pub(crate) async fn status(app: State<App>) -> Outcome<LastJob> {
+pub(crate) async fn status(app: State<App>) -> Outcome<Json<LastJob>> {
     let mut jobs = app.store.read().await?.deployment_jobs(1).await?;
-    Ok(match jobs.pop() {
-        Some(job) => Either::First(Json(DeploymentJob::of(&app, job))),
-        None => Either::Second(Json(Idle { status: "idle" })),
-    })
+    Ok(Json(match jobs.pop() {
+        Some(job) => LastJob::Job(Box::new(DeploymentJob::of(&app, job))),
+        None => LastJob::None(Idle { status: "idle" }),
+    }))
 }
 
 pub(crate) const JOBS: Operation =

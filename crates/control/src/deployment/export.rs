@@ -21,7 +21,7 @@ use gantry_package::{
     path::PackagePath,
     sbom::sbom,
     sign::{SecretKey, sign},
-    writer::{BaseManifest, Origin, PackageWriter, Signer, Sums, WriteError, WriterOptions},
+    writer::{BaseManifest, Origin, PackageWriter, Signer, Sums, WriterOptions},
 };
 use gantry_store::{DumpSecrets, Proof, StoreError};
 use secrecy::SecretString;
@@ -32,6 +32,7 @@ use super::{
     artifacts, failed, images,
     plan::{self, Plan},
     thread::{Work, cancelled},
+    unwritten,
 };
 
 /// File in the data directory that remembers the sums of weights.
@@ -328,17 +329,6 @@ fn base(path: &Path) -> Result<BaseManifest, ApiError> {
     let text = fs::read(path).map_err(|error| unusable(&error))?;
     let manifest = Manifest::parse(&text).map_err(|error| unusable(&error))?;
     Ok(BaseManifest { manifest, sha256: Sha256Sum::of(&text) })
-}
-
-/// Says why the package can't be written.
-pub(super) fn unwritten(error: &WriteError) -> ApiError {
-    match error {
-        WriteError::Stopped => cancelled(),
-        error if error.is_full() => failed(format!(
-            "no space left: {error}. Make room and run the export again: it goes on where it stopped"
-        )),
-        error => failed(format!("the package can't be written: {error}")),
-    }
 }
 
 fn named(name: &str) -> Result<PackagePath, ApiError> {

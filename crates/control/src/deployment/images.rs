@@ -13,7 +13,7 @@ use gantry_package::{
 };
 use gantry_runtime::{ImageInfo, RuntimeResult};
 
-use super::{failed, plan::unanswered, thread::Work};
+use super::{failed, plan::unanswered, thread::Work, unwritten};
 
 /// Writes images into the package, each once. Those that an earlier run or the base has are not asked for again.
 ///
@@ -27,9 +27,15 @@ pub(super) fn export(
 ) -> Result<Vec<Image>, ApiError> {
     let (mut images, mut wanted) = (Vec::new(), Vec::new());
     for reference in references {
+        // An archive has names of images, and no digests of registries: the other side could not find it.
+        if reference.contains('@') {
+            return Err(failed(format!(
+                "image {reference} is named by a digest, which an archive of images can't carry: give it a tag                  (`docker tag`), and name that in the settings or in the model's `engine_image`"
+            )));
+        }
         let found = there(work, reference, may_pull)?;
         let known = found.config.as_deref().map(|config| writer.take_image(config)).transpose();
-        match known.map_err(|error| super::export::unwritten(&error))?.flatten() {
+        match known.map_err(|error| unwritten(&error))?.flatten() {
             Some(known) => images.push(Image { reference: reference.clone(), ..known }),
             None => wanted.push(reference.clone()),
         }
@@ -55,7 +61,7 @@ pub(super) fn export(
         for (name, text) in layout(&images) {
             let path = PackagePath::new(&format!("{IMAGES}/{name}"));
             let path = path.map_err(|error| failed(error.to_string()))?;
-            writer.put(&path, &mut text.as_bytes()).map_err(|error| super::export::unwritten(&error))?;
+            writer.put(&path, &mut text.as_bytes()).map_err(|error| unwritten(&error))?;
         }
     }
     Ok(images)

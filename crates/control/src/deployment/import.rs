@@ -303,10 +303,10 @@ fn load(work: &Work, selection: &Selection) -> Result<Vec<String>, ApiError> {
     let loaded = std::thread::scope(|scope| {
         let package = &selection.package;
         scope.spawn(|| {
-            let mut to = Pieces { pieces, work, piece: Vec::with_capacity(PIECE) };
+            let mut to = Pieces { to: pieces, work, piece: Vec::with_capacity(PIECE) };
             if let Err(error) = put_together(&wanted, &Blobs(package), &mut to) {
                 // The runtime is gone if nobody takes it.
-                let _ = to.pieces.blocking_send(Err(io::Error::other(error)));
+                let _ = to.to.blocking_send(Err(io::Error::other(error)));
             }
         });
         work.wait(runtime.load(archive))
@@ -337,7 +337,7 @@ impl ImageSource for Blobs<'_> {
 
 /// Hands an archive to the container runtime, piece by piece.
 struct Pieces<'a> {
-    pieces: mpsc::Sender<io::Result<Bytes>>,
+    to: mpsc::Sender<io::Result<Bytes>>,
     work: &'a Work,
     piece: Vec<u8>,
 }
@@ -360,6 +360,6 @@ impl Write for Pieces<'_> {
             return Ok(());
         }
         let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE));
-        self.pieces.blocking_send(Ok(piece.into())).map_err(|_| io::ErrorKind::BrokenPipe.into())
+        self.to.blocking_send(Ok(piece.into())).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }

@@ -22,6 +22,7 @@ use gantry_domain::{
     deployment::{Estimate, ExportRequest, ImportPlan, ImportRequest, RestoreRequest},
     job::{Job, JobKind},
 };
+use gantry_package::writer::WriteError;
 use gantry_store::{Constraint, StoreError};
 pub use import::Then;
 use serde_json::Value;
@@ -131,4 +132,15 @@ fn failed(message: impl Into<String>) -> ApiError {
 /// What a job made, as JSON.
 fn artifacts(value: &impl serde::Serialize) -> Value {
     serde_json::to_value(value).unwrap_or_default()
+}
+
+/// Says why the package can't be written.
+fn unwritten(error: &WriteError) -> ApiError {
+    match error {
+        WriteError::Stopped => thread::cancelled(),
+        error if error.is_full() => failed(format!(
+            "no space left: {error}. Make room and run the export again: it goes on where it stopped"
+        )),
+        error => failed(format!("the package can't be written: {error}")),
+    }
 }

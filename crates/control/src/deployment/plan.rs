@@ -81,7 +81,7 @@ impl Plan {
             let places = plan.places.values().flatten().filter_map(below);
             let places = if whole { vec![PathBuf::new()] } else { places.collect() };
             for place in places {
-                plan.source.add(&base, &place, MODELS).map_err(uncarried)?;
+                plan.source.add(&base, &place, MODELS).map_err(|error| uncarried(&error))?;
             }
             plan.models_size = plan.source.size();
         }
@@ -92,7 +92,7 @@ impl Plan {
             let places = plan.places.values().flatten().filter_map(below);
             let places = if whole { vec![PathBuf::new()] } else { places.collect() };
             for place in places {
-                plan.source.add(hub_cache, &place, HUB_CACHE).map_err(uncarried)?;
+                plan.source.add(hub_cache, &place, HUB_CACHE).map_err(|error| uncarried(&error))?;
             }
             plan.hub_cache_size = plan.source.size() - plan.models_size;
         }
@@ -126,10 +126,9 @@ fn places(
     hub_cache: &Path,
 ) -> Result<Vec<PackagePath>, ApiError> {
     let mut places = Vec::new();
-    if model.config.is_online() {
-        if let Some(repo) = model.config.text("repo_id").filter(|_| request.include_hub_cache) {
-            places.extend(repo_folders(hub_cache, repo).iter().map(|it| format!("{HUB_CACHE}/{it}")));
-        }
+    let repo = model.config.text("repo_id").filter(|_| request.include_hub_cache && model.config.is_online());
+    if let Some(repo) = repo {
+        places.extend(repo_folders(hub_cache, repo).iter().map(|it| format!("{HUB_CACHE}/{it}")));
     }
     if request.include_weights {
         for (_, path) in model.config.paths() {
@@ -193,7 +192,7 @@ fn apart(dir: &Path, source: &Path) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn uncarried(error: SourceError) -> ApiError {
+fn uncarried(error: &SourceError) -> ApiError {
     match error {
         SourceError::Io { .. } => failed(format!("files can't be read: {error}")),
         SourceError::Unusable(_) => {

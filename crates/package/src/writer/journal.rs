@@ -105,6 +105,11 @@ impl Journal {
         self.wait()
     }
 
+    /// Does not wait for the checkpoint that is under way.
+    pub(crate) fn forget(&mut self) {
+        self.syncing = None;
+    }
+
     fn wait(&mut self) -> io::Result<()> {
         let Some(thread) = self.syncing.take() else { return Ok(()) };
         thread.join().map_err(|_| io::Error::other("the thread that writes the journal died"))?

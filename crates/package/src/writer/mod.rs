@@ -254,8 +254,10 @@ impl PackageWriter {
     }
 
     /// Removes everything that this export made. A package that was there before stays as it was.
-    pub fn discard(self) -> Result<(), WriteError> {
+    pub fn discard(mut self) -> Result<(), WriteError> {
         let (dir, is_new) = (self.dir.clone(), self.is_new);
+        // Nobody will go on with it, so the disk need not have stored it.
+        self.journal.forget();
         drop(self);
         place::remove(&dir.join(STAGING))?;
         if is_new {

@@ -60,6 +60,8 @@ pub struct Sums {
     path: Option<PathBuf>,
     pub(super) known: HashMap<Ident, Sha256Sum>,
     pub(super) changed: bool,
+    /// The file at `path`, once something was added to it.
+    log: Option<File>,
     /// When this run began, in nanoseconds since 1970.
     began_ns: i128,
 }
@@ -76,7 +78,13 @@ impl Sums {
                 }
             }
         }
-        Self { path: Some(path.to_owned()), known, changed: false, began_ns: i128::from(now_ms) * 1_000_000 }
+        Self {
+            path: Some(path.to_owned()),
+            known,
+            changed: false,
+            log: None,
+            began_ns: i128::from(now_ms) * 1_000_000,
+        }
     }
 
     /// Returns the sum of a file in this state.
@@ -84,13 +92,28 @@ impl Sums {
         self.known.get(ident).copied()
     }
 
-    /// Remembers the sum of a file. A file that was changed just before this run, or since, is not remembered.
+    /// Remembers the sum of a file, even if this run is killed. A file that was changed just before this run, or since, is not
+    /// remembered.
     pub fn put(&mut self, ident: Ident, sum: Sha256Sum) {
         let is_settled = ident.changed_ns < self.began_ns - RACY_NS;
         if is_settled && self.known.len() < MOST {
             self.known.insert(ident, sum);
             self.changed = true;
+            // What can't be stored here is stored at the end, where an error is reported.
+            let _ = self.log(&ident, sum);
         }
+    }
+
+    /// Adds a line to the file. The disk may store it later: what a power failure takes, or cuts, only costs time.
+    fn log(&mut self, ident: &Ident, sum: Sha256Sum) -> io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let mut line = serde_json::to_vec(&(ident, sum))?;
+        line.push(b'\n');
+        let file = match &mut self.log {
+            Some(file) => file,
+            None => self.log.insert(OpenOptions::new().append(true).create(true).mode(0o600).open(path)?),
+        };
+        file.write_all(&line)
     }
 
     /// Stores what is remembered.
@@ -105,7 +128,7 @@ impl Sums {
         }
         out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
         fs::rename(&part, path)?;
-        self.changed = false;
+        (self.changed, self.log) = (false, None);
         Ok(())
     }
 }

@@ -412,6 +412,23 @@ fn holes_stay_holes_and_links_are_not_read() {
 }
 
 #[test]
+fn a_run_that_was_killed_has_remembered_the_sums_that_it_made() {
+    let (weights, to) = folders();
+    tree(weights.path());
+    let ident = Ident::of(&fs::metadata(weights.path().join("models/b.gguf")).unwrap());
+    let sum: Sha256Sum = "0".repeat(64).parse().unwrap();
+    let (stored, in_2100) = (to.path().join("sums"), 4_102_444_800_000);
+    // The run before was killed while it wrote a line.
+    fs::write(&stored, "[{\"device\":1,\"in\n").unwrap();
+    let mut sums = Sums::load(&stored, in_2100);
+    sums.put(ident, sum);
+    assert_eq!(Sums::load(&stored, in_2100).get(&ident), Some(sum));
+    sums.store().unwrap();
+    assert_eq!(Sums::load(&stored, in_2100).get(&ident), Some(sum));
+    assert_eq!(fs::read_to_string(&stored).unwrap().lines().count(), 1, "what can't be read is gone");
+}
+
+#[test]
 fn sums_of_files_that_did_not_change_are_not_read_again() {
     let (weights, to) = folders();
     tree(weights.path());

@@ -10,7 +10,7 @@ use gantry_domain::engine::{HUB_CACHE_MOUNT, LOOPBACK, MODELS_MOUNT};
 use secrecy::ExposeSecret;
 
 use super::{ENGINE_PORT, label};
-use crate::{ContainerSpec, Owner};
+use crate::{ContainerSpec, Owner, no_statistics::NO_STATISTICS};
 
 /// Most threads and processes in a container: engines use hundreds, and a runaway must not use up the host's.
 pub(super) const MAX_PIDS: i64 = 8192;
@@ -37,13 +37,14 @@ pub(super) fn body(
 ) -> ContainerCreateBody {
     let (launch, Surroundings { user, network }) = (spec.launch, surroundings);
     // The user need not be known in the image: it gets a home that it can write to, and a name that programs look up.
-    let home = [("HOME", TEMPORARY), ("USER", "gantry")].map(|(name, value)| format!("{name}={value}"));
+    let home = [("HOME", TEMPORARY), ("USER", "gantry")].into_iter().chain(NO_STATISTICS);
+    let home = home.map(|(name, value)| format!("{name}={value}"));
     // With it, numbers inside mean the GPUs in the order in which they are given: CUDA's own order is by speed. It is
     // not part of what containers are compared by, so that those that run already stay as they are.
     let order = (!launch.gpus.is_empty()).then(|| "CUDA_DEVICE_ORDER=PCI_BUS_ID".to_owned());
     let given = launch.env.iter().map(|(name, value)| format!("{name}={}", value.expose_secret()));
     // If a name occurs twice, the later one counts: an operator's.
-    let env = home.into_iter().chain(order).chain(given).collect();
+    let env = home.chain(order).chain(given).collect();
     ContainerCreateBody {
         image: Some(launch.image.clone()),
         entrypoint: launch.entrypoint.clone(),
@@ -93,6 +94,9 @@ fn host_config(spec: &ContainerSpec<'_>, network: &str, memlock: bool) -> HostCo
         // The engine runs as the gateway's user, which owns models and hub cache.
         cap_drop: Some(vec!["ALL".to_owned()]),
         network_mode: Some(network.to_owned()),
+        // Otherwise Docker's resolver would pass the names that an engine asks for on to the machine's name servers. On the
+        // container's own loopback nobody answers.
+        dns: (!launch.confinement.internet).then(|| vec![LOOPBACK.to_owned()]),
         memory: launch.confinement.memory_bytes,
         // This limit includes swap, so there is no swap on top.
         memory_swap: launch.confinement.memory_bytes,

@@ -5,6 +5,7 @@ use gantry_domain::engine::Launch;
 use secrecy::ExposeSecret;
 
 use super::system::MARK;
+use crate::no_statistics::NO_STATISTICS;
 
 /// Variables that an engine gets from the gateway's own environment. The gateway's settings are not among them, since
 /// some are secrets.
@@ -198,6 +199,7 @@ pub(super) fn of(
     hides_gpus: bool,
 ) -> Vec<(String, String)> {
     let mut all = base.to_vec();
+    all.extend(NO_STATISTICS.map(|(name, value)| (name.to_owned(), value.to_owned())));
     let gpus: Vec<String> = launch.gpus.iter().map(u32::to_string).collect();
     if hides_gpus || !gpus.is_empty() {
         all.push(("CUDA_VISIBLE_DEVICES".to_owned(), gpus.join(",")));

@@ -305,8 +305,7 @@ async fn images_travel_in_a_package_and_are_the_same() {
         m.remove_image(reference).await;
     }
     let mut blobs = Blobs::default();
-    let taken = take_apart(&mut archive.as_slice(), &mut blobs).unwrap();
-    let images: Vec<_> = taken.into_iter().map(|it| it.image).collect();
+    let images = take_apart(&mut archive.as_slice(), &mut blobs).unwrap();
     let mut travelled = Vec::new();
     put_together(&images, &blobs, &mut travelled).unwrap();
     assert_eq!(images[0].layers, images[1].layers, "both images have the same tree");

@@ -24,8 +24,9 @@ const VLLM_STATISTICS: &str = "stats.vllm.ai:443";
 /// Registry of an image whose name has none.
 const DEFAULT_REGISTRY: &str = "docker.io";
 const ANY: &str = "any host";
-const NAMES: &str = "engines can ask for any name: those in containers through Docker's resolver, also where no answer \
-                     from outside reaches them; it asks 8.8.8.8 if the machine names no server";
+const NAMES: &str = "engines that can reach other machines can ask for any name: those in containers through Docker's \
+                     resolver, which asks 8.8.8.8 if the machine names no server";
+const STATISTICS: &str = "the gateway switches them off (`VLLM_NO_USAGE_STATS=1`, `DO_NOT_TRACK=1`)";
 /// Longest time that the database may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -43,7 +44,15 @@ pub(crate) fn run(settings: Settings, entries: &[Entry], matches: &ArgMatches) -
 
 async fn findings(subject: &Subject) -> Vec<Finding> {
     let upstreams = upstreams(subject).await;
-    Outgoing::ALL.into_iter().map(|it| find(it, subject, &upstreams)).collect()
+    let mut all: Vec<_> = Outgoing::ALL.into_iter().map(|it| find(it, subject, &upstreams)).collect();
+    // The gateway asks for no name if nothing is elsewhere, and engines that can reach nobody have no name server.
+    let is_remote = |it: &Finding| it.reach == Reach::Remote && it.outgoing != Outgoing::NameServer;
+    if !all.iter().any(is_remote) {
+        for it in all.iter_mut().filter(|it| it.outgoing == Outgoing::NameServer) {
+            (it.reach, it.note) = (Reach::None, None);
+        }
+    }
+    all
 }
 
 fn find(outgoing: Outgoing, subject: &Subject, upstreams: &Upstreams) -> Finding {
@@ -71,7 +80,9 @@ fn find(outgoing: Outgoing, subject: &Subject, upstreams: &Upstreams) -> Finding
             let to = hosts.iter().map(|it| if it == "*" { ANY.to_owned() } else { it.clone() });
             possible(!hosts.is_empty(), to.collect())
         }
-        Outgoing::EngineStatistics => engines.standing(settings, VLLM_STATISTICS),
+        Outgoing::EngineStatistics => {
+            (vec![VLLM_STATISTICS.to_owned()], Reach::None, Some(STATISTICS.to_owned()))
+        }
         Outgoing::EngineOther => engines.standing(settings, ANY),
         // A name server on this machine asks others.
         Outgoing::NameServer => (name_servers(), Reach::Remote, Some(NAMES.to_owned())),

@@ -30,6 +30,15 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("POST", "/admin/bootstrap-owner"),
     // Needs a container runtime: `docker_images`.
     ("POST", "/admin/system/container-images/load"),
+    // They need a package: `deployment`.
+    ("POST", "/admin/deployment/export"),
+    ("POST", "/admin/deployment/export-model/{id}"),
+    ("POST", "/admin/deployment/estimate-size"),
+    ("POST", "/admin/deployment/import-model"),
+    ("POST", "/admin/deployment/import"),
+    ("POST", "/admin/deployment/check-database-dump"),
+    ("POST", "/admin/deployment/restore-database"),
+    ("DELETE", "/admin/deployment/jobs/{id}"),
 ];
 
 async fn count(owner: &Client) -> i64 {

@@ -107,6 +107,57 @@ fn forms() -> Vec<Form> {
             "metrics",
         ),
         form("POST", "/admin/system/container-images/load", 262_144, json!({ "path": "x" }), ""),
+        form(
+            "POST",
+            "/admin/deployment/export",
+            262_144,
+            json!({ "output_dir": "x" }),
+            "include_images include_db include_configs include_models_manifest tar_models tar_hub_cache \
+             allow_pull_images part_size since",
+        ),
+        form(
+            "POST",
+            "/admin/deployment/export-model/{id}",
+            262_144,
+            json!({}),
+            "output_dir include_images tar_models tar_hub_cache allow_pull_images part_size since",
+        ),
+        form(
+            "POST",
+            "/admin/deployment/estimate-size",
+            262_144,
+            json!({ "output_dir": "x" }),
+            "include_images include_db tar_models tar_hub_cache",
+        ),
+        form(
+            "POST",
+            "/admin/deployment/import-model",
+            262_144,
+            json!({ "output_dir": "x", "manifest_file": "model-1.json" }),
+            "conflict_strategy dry_run served_name_override local_path_override include_images include_weights \
+             base_dir",
+        ),
+        form(
+            "POST",
+            "/admin/deployment/import",
+            262_144,
+            json!({ "output_dir": "x" }),
+            "base_dir include_images include_weights include_hub_cache include_models dry_run",
+        ),
+        form(
+            "POST",
+            "/admin/deployment/check-database-dump",
+            262_144,
+            json!({ "output_dir": "x" }),
+            "db_file",
+        ),
+        form(
+            "POST",
+            "/admin/deployment/restore-database",
+            262_144,
+            json!({ "output_dir": "x" }),
+            "backup_first drop_existing db_file",
+        ),
     ]
 }
 
@@ -216,7 +267,8 @@ async fn a_body_that_is_no_json_object_of_the_right_type_and_size_is_refused() {
     for form in forms() {
         let path = targets.path(form.path);
         // None at all stands for one that says nothing.
-        let needed = form.path != "/admin/upstreams/refresh-health";
+        let optional = ["/admin/upstreams/refresh-health", "/admin/deployment/export-model/{id}"];
+        let needed = !optional.contains(&form.path);
         for body in garbage().into_iter().filter(|it| needed || !it.is_empty()) {
             let shown = String::from_utf8_lossy(&body[..body.len().min(40)]).into_owned();
             let answer = send(&owner, &form, &path, JSON, body).await;
@@ -378,9 +430,19 @@ async fn a_query_parameter_that_is_unknown_or_out_of_bounds_is_named() {
             }
             for query in ["?", "?&", "?&&"] {
                 let answer = owner.get(&format!("{path}{query}")).await;
-                // These must say which folder, and which repository.
-                let which = path.ends_with("/inspect-folder") || path.ends_with("/hub-config");
-                let empty = if which { 422 } else { 503 };
+                // These must say which folder, which repository, and which package.
+                let which = ["/inspect-folder", "/hub-config", "/model-manifests"]
+                    .iter()
+                    .any(|it| path.ends_with(it));
+                // Ids of jobs are of another form than this one.
+                let is_job = path.contains("/deployment/jobs/");
+                let empty = if which {
+                    422
+                } else if is_job {
+                    404
+                } else {
+                    503
+                };
                 assert!(answer.status < 400 || answer.status == empty, "{path}{query}: {}", answer.text);
             }
             for query in ["%ff=1", "limit=%ff", "%", "=", "a=%zz", "limit[]=1"] {

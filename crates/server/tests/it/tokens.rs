@@ -82,7 +82,9 @@ async fn every_route_takes_the_tokens_of_its_scope_and_no_others() {
     let team = Team::on(Database::Sqlite).await;
     let all = AREAS;
     assert!(
-        ["account", "audit", "keys", "models", "people", "system", "usage"].iter().all(|it| all.contains(it)),
+        ["account", "audit", "deployment", "keys", "models", "people", "system", "usage"]
+            .iter()
+            .all(|it| all.contains(it)),
         "{all:?}"
     );
     let (_, everything) = script(&team.owner, "*:write").await;

@@ -55,12 +55,11 @@ pub fn check_dump(from: impl Read) -> DumpReport {
     report.schema_version = reader.version();
     let proof = reader.proof();
     report.tables.clone_from(&proof.rows);
-    match end {
-        Some(error) => report.problems.push(error.to_string()),
-        None => {
-            report.problems.extend(faults(&proof));
-            report.proof = Some(proof);
-        }
+    if let Some(error) = end {
+        report.problems.push(error.to_string());
+    } else {
+        report.problems.extend(faults(&proof));
+        report.proof = Some(proof);
     }
     report
 }

@@ -20,7 +20,8 @@ words! {
     /// What a dump holds of secrets that the gateway has to send on: hub tokens, keys of other engines, and what all
     /// gateways on a database share. Passwords, keys and tokens of users are stored as hashes only, and always kept.
     pub enum DumpSecrets {
-        /// None of them; values of `extra_env` are `***`. For packages.
+        /// None of them, no variables of `extra_env` that are secrets by their names or values, and not the models base
+        /// directory, which another machine does not have. For packages.
         Redacted = "redacted",
         /// All of them, encrypted as in the database, so that only a gateway with the same keys can read them. For
         /// backups. A secret that is in clear in the database is encrypted, or left out if there is no key.

@@ -236,7 +236,7 @@ impl<R: Read> Lexer<R> {
             let limit = *left as u64 + 1;
             let start = bytes.len();
             let read = (&mut self.from).take(limit).read_until(quote, &mut bytes)?;
-            self.line += bytes[start..].iter().filter(|it| **it == b'\n').count() as u64;
+            self.line += bytes[start..].split(|it| *it == b'\n').count() as u64 - 1;
             self.at_start = false;
             if bytes.len() == start || bytes.last() != Some(&quote) {
                 let long = read > *left;

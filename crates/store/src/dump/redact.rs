@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gantry_domain::model::redact_env;
 use secrecy::SecretString;
 use serde_json::Value as Json;
 
@@ -15,10 +16,12 @@ use crate::{
     seal::{self, SecretPlace},
 };
 
-/// Stands for the value of an environment variable, as in answers of the admin API.
+/// Stands for a text that can't be read.
 const HIDDEN: &str = "***";
 /// The field of a model's settings with environment variables: operators put tokens there.
 const ENV: &str = "extra_env";
+/// The key of the models base directory in `meta`.
+const MODELS_DIR: &str = "models_base_dir";
 /// Begins the key of a secret in `meta`.
 const SHARED: &str = "secret/";
 
@@ -31,6 +34,8 @@ pub(crate) enum Done {
     Redacted,
     /// The row is a secret as a whole, and must be left out.
     LeftOut,
+    /// The row says something of this machine, which is of no use on another one.
+    OfMachine,
 }
 
 /// The columns of one table that may hold secrets.
@@ -81,6 +86,10 @@ impl Redactor {
     /// Takes the secrets out of a row of the table with this index.
     pub(crate) fn redact(&self, table: usize, row: &mut Row) -> StoreResult<Done> {
         let Some(Columns { secret, settings, key }) = self.tables.get(table) else { return Ok(Done::Kept) };
+        let of_machine = |it: usize| self.secrets == DumpSecrets::Redacted && row.text(it) == MODELS_DIR;
+        if key.is_some_and(of_machine) {
+            return Ok(Done::OfMachine);
+        }
         if self.secrets == DumpSecrets::AsStored || key.is_some_and(|it| !row.text(it).starts_with(SHARED)) {
             return Ok(Done::Kept);
         }
@@ -99,7 +108,7 @@ impl Redactor {
         }
         if self.secrets == DumpSecrets::Redacted {
             for column in settings.iter().copied() {
-                if let Some(hidden) = without_values(row.text(column)) {
+                if let Some(hidden) = without_secrets(row.text(column)) {
                     row.set_text(column, &hidden);
                     done = Done::Redacted;
                 }
@@ -122,39 +131,32 @@ impl Redactor {
     }
 }
 
-/// Returns the text of a model's settings without values of environment variables; `None` if there are none. A text
-/// that can't be read may hold anything, and none of it is kept.
-fn without_values(text: &str) -> Option<String> {
+/// Returns the text of a model's settings without secret environment variables; `None` if there are none. A text that can't
+/// be read may hold anything, and none of it is kept.
+fn without_secrets(text: &str) -> Option<String> {
     if !text.contains(ENV) {
         return None;
     }
     let Ok(mut json) = serde_json::from_str::<Json>(text) else { return Some(HIDDEN.to_owned()) };
-    hide(&mut json).then(|| json.to_string())
+    redact(&mut json).then(|| json.to_string())
 }
 
-/// Hides the values of each object with the name [`ENV`], wherever it is. Returns whether there were any.
-fn hide(json: &mut Json) -> bool {
-    let mut found = false;
+/// Removes the secret variables of each object with the name [`ENV`], wherever it is. Returns whether there were any.
+fn redact(json: &mut Json) -> bool {
     match json {
         Json::Object(map) => {
-            for (name, value) in map {
-                match value {
-                    Json::Object(env) if name == ENV => {
-                        found |= !env.is_empty();
-                        env.values_mut().for_each(|it| *it = HIDDEN.into());
-                    }
-                    other => found |= hide(other),
-                }
-            }
+            map.iter_mut().fold(false, |found, (name, value)| found | redact_member(name, value))
         }
-        Json::Array(items) => {
-            for item in items {
-                found |= hide(item);
-            }
-        }
-        _ => {}
+        Json::Array(items) => items.iter_mut().fold(false, |found, item| found | redact(item)),
+        _ => false,
     }
-    found
+}
+
+fn redact_member(name: &str, value: &mut Json) -> bool {
+    match value {
+        Json::Object(env) if name == ENV => !redact_env(env).is_empty(),
+        other => redact(other),
+    }
 }
 
 #[cfg(test)]
@@ -162,12 +164,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_variables_are_hidden_wherever_they_are() {
-        let text = r#"{"rolled_back":{"replaced":{"config":{"a":1.50,"extra_env":{"T":"s","U":"t"}}}}}"#;
-        let hidden = r#"{"rolled_back":{"replaced":{"config":{"a":1.5,"extra_env":{"T":"***","U":"***"}}}}}"#;
-        assert_eq!(without_values(text).as_deref(), Some(hidden));
-        assert_eq!(without_values(r#"{"extra_env":{}}"#), None);
-        assert_eq!(without_values(r#"{"a":1.50}"#), None);
-        assert_eq!(without_values(r#"{"extra_env":{"T":"s""#).as_deref(), Some("***"));
+    fn secret_variables_are_left_out_wherever_they_are_and_others_stay() {
+        let text =
+            r#"{"rolled_back":{"replaced":{"config":{"a":1.50,"extra_env":{"A_TOKEN":"s","U":"t"}}}}}"#;
+        let left = r#"{"rolled_back":{"replaced":{"config":{"a":1.5,"extra_env":{"U":"t"}}}}}"#;
+        assert_eq!(without_secrets(text).as_deref(), Some(left));
+        assert_eq!(without_secrets(r#"{"extra_env":{"U":"t"}}"#), None);
+        assert_eq!(without_secrets(r#"{"a":1.50}"#), None);
+        assert_eq!(without_secrets(r#"{"extra_env":{"T":"s""#).as_deref(), Some("***"));
     }
 }

@@ -133,7 +133,8 @@ impl Row {
         Ok(())
     }
 
-    fn parse_hex(&mut self, at: usize, digits: &str) -> Option<()> {
+    /// Sets bytes from their hexadecimal digits; `None` if they are none.
+    pub(crate) fn parse_hex(&mut self, at: usize, digits: &str) -> Option<()> {
         let start = self.bytes.len();
         let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
         self.bytes.reserve(pairs.len());

@@ -4,15 +4,13 @@
 use std::{path::Path, time::Duration};
 
 use futures_util::TryStreamExt;
-use sqlx::{
-    AssertSqlSafe, ConnectOptions, PgConnection, Row as _, SqliteConnection,
-    sqlite::{SqliteConnectOptions, SqliteRow},
-};
+use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, SqliteConnection, sqlite::SqliteConnectOptions};
 
 use crate::{
     DatabaseKind, Store, StoreError, StoreResult,
     dump::{
         header::MIGRATIONS,
+        json,
         lexer::ROW_LIMIT,
         row::Row,
         schema::{Kind, Schema, Table},
@@ -25,7 +23,7 @@ use crate::{
 /// Longest wait for the next rows of Postgres, which may have to sort first, and for a lock of SQLite.
 const PATIENCE: Duration = Duration::from_mins(10);
 /// Rows that SQLite's thread may read ahead.
-const ROWS_AHEAD: usize = 1024;
+const ROWS_AHEAD: usize = 128;
 
 /// A connection that reads one moment of a database.
 pub(crate) enum Reading {
@@ -109,10 +107,8 @@ impl Conn<'_> {
                 format!("it is at version {version}, which this program does not know: use a newer one");
             return Err(StoreError::Schema(text));
         }
-        let same = |(one, other): (&(i64, Vec<u8>, bool), &(i64, Vec<u8>))| {
-            one.0 == other.0 && one.1 == other.1 && one.2
-        };
-        if applied.len() as i64 != version || !applied.iter().zip(&known).all(same) {
+        let ours = applied.into_iter().map(|(number, checksum, done)| done.then_some((number, checksum)));
+        if !ours.eq(known.into_iter().take(version as usize).map(Some)) {
             let text = "its versions were not all made by this program, or not to their end";
             return Err(StoreError::Schema(text.to_owned()));
         }
@@ -197,36 +193,17 @@ async fn each_sqlite_row(
     visit: &mut (dyn FnMut(&mut Row) -> StoreResult<()> + Send),
 ) -> StoreResult<()> {
     let key = &table.columns[table.key].name;
-    let sql = format!("SELECT {} FROM {} ORDER BY {key}", table.column_list(), table.name);
-    let mut rows = sqlx::query(AssertSqlSafe(sql)).fetch(conn);
+    let sql = format!("SELECT {} FROM {} ORDER BY {key}", json::expression(table), table.name);
+    let mut rows = sqlx::query_scalar::<_, String>(AssertSqlSafe(sql)).fetch(conn);
     let mut row = Row::default();
     while let Some(found) = rows.try_next().await? {
-        row.clear(table.columns.len());
-        read_sqlite(&found, table, &mut row)?;
+        json::read(&found, table, &mut row).map_err(|error| {
+            StoreError::Schema(format!(
+                "a row of `{}` has values that are not of its columns: {error}",
+                table.name
+            ))
+        })?;
         visit(&mut row)?;
-    }
-    Ok(())
-}
-
-fn read_sqlite(found: &SqliteRow, table: &Table, row: &mut Row) -> StoreResult<()> {
-    for (at, column) in table.columns.iter().enumerate() {
-        match column.kind {
-            Kind::BigInt | Kind::Integer | Kind::Boolean => {
-                if let Some(it) = found.try_get::<Option<i64>, _>(at)? {
-                    row.set_integer(at, it);
-                }
-            }
-            Kind::Text => {
-                if let Some(it) = found.try_get::<Option<&str>, _>(at)? {
-                    row.set_text(at, it);
-                }
-            }
-            Kind::Bytes | Kind::Uuid => {
-                if let Some(it) = found.try_get::<Option<&[u8]>, _>(at)? {
-                    row.set_bytes(at, it);
-                }
-            }
-        }
     }
     Ok(())
 }

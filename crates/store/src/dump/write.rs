@@ -132,6 +132,7 @@ impl Dump<'_> {
         }
         match self.redactor.redact(at, row)? {
             Done::Kept => {}
+            Done::OfMachine => return Ok(()),
             Done::Redacted => self.tally.redacted(&table.name),
             Done::LeftOut => {
                 self.tally.redacted(&table.name);

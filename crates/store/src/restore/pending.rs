@@ -1,7 +1,7 @@
 //! The step in which a new SQLite file takes the name of an old one, so that a kill at any moment leaves one of them.
 //!
-//! A file beside the database, the marker, is written first. From then on the new file counts: whoever opens the
-//! database next completes the step ([`finish_pending`]). The old log (`-wal`) is moved away before the new file gets
+//! A file beside the database, the marker, is written first. From then on the new file counts: the next program that
+//! opens the database completes the step ([`finish_pending`]). The old log (`-wal`) is moved away before the new file gets
 //! its name, because SQLite would apply it to any file of that name.
 
 use std::{

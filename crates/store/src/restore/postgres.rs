@@ -12,9 +12,9 @@ use sqlx_core::transaction::TransactionManager;
 use crate::{DatabaseKind, StoreError, StoreResult, dump::schema::Table, migrate, store::POSTGRES_LEFT};
 
 /// The advisory lock of all who restore into a schema; the number is arbitrary, see [`crate::tx::AdvisoryLock`].
-const LOCK: i32 = 1_196_314_709;
+pub(super) const LOCK: i32 = 1_196_314_709;
 /// Longest wait for it, and the pause between two tries.
-const LOCK_WAIT: Duration = Duration::from_secs(5);
+pub(super) const LOCK_WAIT: Duration = Duration::from_secs(3);
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 /// Begins the name of each scratch schema.
 const PREFIX: &str = "gantry_restore_";
@@ -46,11 +46,15 @@ pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Connects, takes the lock, and removes what a killed process left.
+/// Connects, takes the lock (for which it waits up to `wait`), and removes what a killed process left.
 ///
 /// # Errors
 /// [`StoreError::RestoreRuns`] if the lock is taken.
-pub(super) async fn connect(pool: &PgPool, name: &str) -> StoreResult<(PgConnection, Schemas)> {
+pub(super) async fn connect(
+    pool: &PgPool,
+    name: &str,
+    wait: Duration,
+) -> StoreResult<(PgConnection, Schemas)> {
     const LIVE: &str = "SELECT current_schema()::text, LEFT(MD5(current_schema()), 8)";
     if name.is_empty()
         || name.len() > NAME
@@ -64,7 +68,7 @@ pub(super) async fn connect(pool: &PgPool, name: &str) -> StoreResult<(PgConnect
     // As for every other connection, see `POSTGRES_LEFT`: some platforms reject this setting.
     let _ = sqlx::raw_sql(POSTGRES_LEFT).execute(&mut conn).await;
     let (live, mark): (String, String) = sqlx::query_as(LIVE).fetch_one(&mut conn).await?;
-    take_lock(&mut conn).await?;
+    take_lock(&mut conn, wait).await?;
     // The mark keeps installations apart that share a database.
     let own = format!("{PREFIX}{mark}_");
     remove_left(&mut conn, &own).await?;
@@ -72,9 +76,9 @@ pub(super) async fn connect(pool: &PgPool, name: &str) -> StoreResult<(PgConnect
 }
 
 /// Takes the lock of all who restore. It may be held for a moment by a restore that was dropped.
-async fn take_lock(conn: &mut PgConnection) -> StoreResult<()> {
+async fn take_lock(conn: &mut PgConnection, wait: Duration) -> StoreResult<()> {
     const TAKE: &str = "SELECT pg_try_advisory_lock($1, hashtext(current_schema()))";
-    let until = Instant::now() + LOCK_WAIT;
+    let until = Instant::now() + wait;
     while !sqlx::query_scalar::<_, bool>(TAKE).bind(LOCK).fetch_one(&mut *conn).await? {
         if Instant::now() >= until {
             return Err(StoreError::RestoreRuns);
@@ -97,7 +101,7 @@ async fn remove_left(conn: &mut PgConnection, own: &str) -> StoreResult<()> {
 
 /// Removes what an interrupted restore left, unless a restore is under way.
 pub(super) async fn remove_leftovers(pool: &PgPool) -> StoreResult<()> {
-    match connect(pool, "none").await {
+    match connect(pool, "none", Duration::ZERO).await {
         Ok(_) | Err(StoreError::RestoreRuns) => Ok(()),
         Err(error) => Err(error),
     }

@@ -14,7 +14,7 @@ use crate::{
     restore::{
         files::ScratchFile,
         load::{load_postgres, load_sqlite},
-        postgres::{self, Schemas},
+        postgres::{self, LOCK_WAIT, Schemas},
         sqlite,
     },
     store::Pools,
@@ -125,7 +125,7 @@ impl Store {
         let base = match self.pools() {
             Pools::Sqlite { .. } => Base::file(&dir.join(format!("{PREFIX}{name}{EXTENSION}"))).await?,
             Pools::Postgres { pool, .. } => {
-                let (conn, schemas) = postgres::connect(pool, name).await?;
+                let (conn, schemas) = postgres::connect(pool, name, LOCK_WAIT).await?;
                 Base::Schema { conn, schemas }
             }
         };

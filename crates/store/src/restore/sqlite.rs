@@ -18,7 +18,7 @@ use crate::{
 
 /// Page cache in KiB (a negative number means KiB in SQLite).
 const CACHE: &str = "-16384";
-/// Values that one statement may have (<https://sqlite.org/limits.html>, SQLITE_MAX_VARIABLE_NUMBER).
+/// Values that one statement may have (`SQLITE_MAX_VARIABLE_NUMBER`, <https://sqlite.org/limits.html>).
 const VALUES: usize = 32_766;
 /// Most rows in one statement.
 const ROWS: usize = 250;

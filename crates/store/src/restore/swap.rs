@@ -4,7 +4,9 @@ use crate::{
     Store, StoreError, StoreResult,
     restore::{
         scratch::{Base, Scratch},
-        sqlite, swap_postgres, swap_sqlite,
+        sqlite,
+        swap_postgres::{self, Outcome},
+        swap_sqlite,
     },
     store::Pools,
     tx::on_db,
@@ -32,19 +34,29 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::KindDiffers`] if the scratch database is not of this kind; [`StoreError::Exists`] without `drop_existing` if there is any user; [`StoreError::Unproven`] if the tables of
-    /// the live database were changed by hand. After an error nothing was changed.
+    /// the live database were changed by hand. After an error nothing was changed, with one exception: if the connection
+    /// to Postgres broke at the commit and can't be made again, the rows are the old or the new ones.
     pub async fn swap(&self, scratch: Scratch, drop_existing: bool) -> StoreResult<()> {
         match (self.pools(), scratch.base) {
             (Pools::Sqlite { writer, .. }, Base::File { conn, file }) => {
                 sqlite::close(conn, file.path()).await?;
                 swap_sqlite::swap(writer, file.path(), drop_existing).await?;
             }
-            (Pools::Postgres { .. }, Base::Schema { conn, schemas }) => {
-                swap_postgres::swap(conn, &schemas, drop_existing).await?;
+            (Pools::Postgres { pool, .. }, Base::Schema { conn, schemas }) => {
+                let outcome = swap_postgres::swap(conn, &schemas, drop_existing).await?;
+                if let Outcome::Unanswered(error) = outcome
+                    && !swap_postgres::is_committed(pool, &schemas).await?
+                {
+                    return Err(error);
+                }
             }
             _ => return Err(StoreError::KindDiffers),
         }
-        // A dump of the first version has days that were never added up.
-        self.roll_up_old_usage().await
+        // A dump of the first version has days that were never added up. The swap is done, whatever comes of this; the
+        // next start adds up what is left.
+        if let Err(error) = self.roll_up_old_usage().await {
+            tracing::error!(error = %error, "usage rows of a restored dump could not be added up");
+        }
+        Ok(())
     }
 }

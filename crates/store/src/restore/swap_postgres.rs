@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection, postgres::PgTransactionManager};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool, postgres::PgTransactionManager};
 use sqlx_core::transaction::TransactionManager;
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     dump::schema::{Schema, Table},
     migrate,
     restore::{
-        postgres::{Schemas, drop_schema},
+        postgres::{LOCK, Schemas, drop_schema},
         swap_sqlite::KEPT_META,
     },
 };
@@ -22,40 +22,77 @@ use crate::{
 /// Longest time that the swap tries to lock all tables.
 const PATIENCE: Duration = Duration::from_mins(5);
 /// Pause between two tries.
-const PAUSE: Duration = Duration::from_millis(200);
-/// The wait for each lock is shorter than the time after which Postgres looks for deadlocks (1 s), so that it is always
-/// the swap that gives way.
-const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '500ms'";
+const PAUSE: Duration = Duration::from_millis(50);
+/// The wait for each lock is much shorter than the time after which Postgres looks for deadlocks (1 s), so that it is
+/// always the swap that gives way, and nobody waits long for it.
+const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '100ms'";
+/// By how many tables the order of the locks moves on with each try. Others read the tables in orders of their own:
+/// they never wait for each other, but for the swap. If it begins with the table that they read first, they queue there
+/// and hold nothing that it still needs.
+const STEP: usize = 5;
+
+/// What is known after a swap without an error.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Done,
+    /// The connection broke while the server was asked to commit. The scratch schema is gone if it did.
+    Unanswered(StoreError),
+}
 
 /// Swaps, or removes the scratch schema if that fails.
-pub(super) async fn swap(mut conn: PgConnection, schemas: &Schemas, drop_existing: bool) -> StoreResult<()> {
+pub(super) async fn swap(
+    mut conn: PgConnection,
+    schemas: &Schemas,
+    drop_existing: bool,
+) -> StoreResult<Outcome> {
     PgTransactionManager::commit(&mut conn).await?;
     let done = try_swap(&mut conn, schemas, drop_existing).await;
     if done.is_err() {
-        // The error that came first is the one to tell; what is left here goes with the next restore.
+        // The error that came first is returned; what is left here goes with the next restore.
         let _ = drop_schema(&mut conn, &schemas.scratch).await;
     }
-    let closed = conn.close().await;
-    done?;
-    Ok(closed?)
+    // What was committed stays, even if the server does not hear of the end.
+    let _ = conn.close().await;
+    done
 }
 
-async fn try_swap(conn: &mut PgConnection, schemas: &Schemas, drop_existing: bool) -> StoreResult<()> {
+/// Returns whether the swap from this scratch schema was committed: the schema went with it.
+pub(super) async fn is_committed(pool: &PgPool, schemas: &Schemas) -> StoreResult<bool> {
+    // The server may still be at it. Its session holds this lock to its end.
+    const WAIT: &str = "SELECT pg_advisory_xact_lock($1, hashtext(current_schema()))";
+    const SQL: &str = "SELECT NOT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)";
+    sqlx::query(WAIT).bind(LOCK).execute(pool).await?;
+    Ok(sqlx::query_scalar(SQL).bind(&schemas.scratch).fetch_one(pool).await?)
+}
+
+async fn try_swap(conn: &mut PgConnection, schemas: &Schemas, drop_existing: bool) -> StoreResult<Outcome> {
     let newest = migrate::versions().map(|it| it.0).max().unwrap_or(0);
     let schema = Schema::at(newest).map_err(|it| StoreError::Schema(it.to_string()))?;
     let until = Instant::now() + PATIENCE;
+    let mut order: Vec<String> = schema.tables.iter().map(|it| schemas.live(&it.name)).collect();
     loop {
         sqlx::raw_sql("BEGIN").execute(&mut *conn).await?;
-        let replaced = replace(conn, schemas, &schema, drop_existing).await;
-        if replaced.is_ok() {
-            sqlx::raw_sql("COMMIT").execute(&mut *conn).await?;
-            return Ok(());
-        }
+        let lock = format!("{LOCK_TIMEOUT}; LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", order.join(", "));
+        let steps = STEP % order.len().max(1);
+        order.rotate_left(steps);
+        let replaced = match sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *conn).await {
+            Ok(_) => replace(conn, schemas, &schema, drop_existing).await,
+            Err(error) => Err(error.into()),
+        };
+        let Err(error) = replaced else { return commit(conn).await };
         sqlx::raw_sql("ROLLBACK").execute(&mut *conn).await?;
-        match replaced {
-            Err(error) if is_in_use(&error) && Instant::now() < until => tokio::time::sleep(PAUSE).await,
-            done => return done,
+        if !is_in_use(&error) || Instant::now() >= until {
+            return Err(error);
         }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn commit(conn: &mut PgConnection) -> StoreResult<Outcome> {
+    match sqlx::raw_sql("COMMIT").execute(conn).await.map_err(StoreError::from) {
+        Ok(_) => Ok(Outcome::Done),
+        Err(error) if error.is_unavailable() => Ok(Outcome::Unanswered(error)),
+        Err(error) => Err(error),
     }
 }
 
@@ -76,9 +113,6 @@ async fn replace(
     schema: &Schema,
     drop_existing: bool,
 ) -> StoreResult<()> {
-    let names: Vec<String> = lock_order(schema).map(|it| schemas.live(&it.name)).collect();
-    let lock = format!("{LOCK_TIMEOUT}; LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", names.join(", "));
-    sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *conn).await?;
     let used = format!("SELECT EXISTS (SELECT 1 FROM {})", schemas.live("users"));
     if !drop_existing && sqlx::query_scalar::<_, bool>(AssertSqlSafe(used)).fetch_one(&mut *conn).await? {
         return Err(StoreError::Exists);
@@ -93,19 +127,6 @@ async fn replace(
     sqlx::raw_sql(AssertSqlSafe(sql.join("; "))).execute(&mut *conn).await?;
     drop_schema(conn, &schemas.scratch).await?;
     Ok(())
-}
-
-/// The order in which transactions of the gateway take their last locks: the audit log, then the counter of changes.
-fn lock_order(schema: &Schema) -> impl Iterator<Item = &Table> {
-    let last = |table: &Table| match table.name.as_str() {
-        "audit_chain" => 1,
-        "audit" => 2,
-        "changes" => 3,
-        _ => 0,
-    };
-    let mut tables: Vec<&Table> = schema.tables.iter().collect();
-    tables.sort_by_key(|it| last(it));
-    tables.into_iter()
 }
 
 /// The statements for the tables that stay.

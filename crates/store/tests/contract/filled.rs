@@ -8,7 +8,7 @@ use gantry_domain::{
     model::{ModelConfig, ModelDraft, Phase, Task},
     usage::UsageRow,
 };
-use gantry_store::{DumpSecrets, Proof, RegistryEntry, Store};
+use gantry_store::{DumpSecrets, JobEnd, Proof, RegistryEntry, Store};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -76,8 +76,21 @@ fn model_with_secrets() -> ModelDraft {
     }
 }
 
-/// Fills the database. Returns the id of the job that runs.
+/// Fills the database, with a thousand usage rows. Returns the id of the job that runs.
 pub(crate) async fn fill(store: &Store) -> JobId {
+    let runs = fill_small(store).await;
+    let mut tx = store.write().await.unwrap();
+    let rows: Vec<_> = (SMALL..1000).map(evil_usage).collect();
+    tx.insert_usage(&rows).await.unwrap();
+    tx.commit().await.unwrap();
+    runs
+}
+
+/// Number of usage rows of a small database.
+const SMALL: usize = 40;
+
+/// Fills the database with few rows in each table.
+pub(crate) async fn fill_small(store: &Store) -> JobId {
     let mut tx = store.write().await.unwrap();
     tx.instance_id().await.unwrap();
     tx.claim_home("home", None).await.unwrap();
@@ -115,9 +128,11 @@ pub(crate) async fn fill(store: &Store) -> JobId {
         tx.insert_chat_message(chat.id, &said, None).await.unwrap();
     }
     let ended = jobs::begin(&mut tx, "one").await;
-    tx.end_job(ended, JobState::Failed, Some(&evil(4)), at(5)).await.unwrap();
+    let why = evil(4);
+    let end = JobEnd { state: JobState::Failed, error: Some(&why), artifacts: None };
+    tx.end_job(ended, &end, at(5)).await.unwrap();
     let runs = jobs::begin(&mut tx, "one").await;
-    let rows: Vec<_> = (0..1000).map(evil_usage).collect();
+    let rows: Vec<_> = (0..SMALL).map(evil_usage).collect();
     tx.insert_usage(&rows).await.unwrap();
     tx.commit().await.unwrap();
     for n in 0..5 {

@@ -40,6 +40,8 @@ mod sessions;
 #[cfg(test)]
 mod supervision;
 #[cfg(test)]
+mod swaps;
+#[cfg(test)]
 mod tokens;
 #[cfg(test)]
 mod usage;

@@ -4,13 +4,13 @@ use std::{fs, process::Command};
 
 use gantry_domain::{Role, audit::Action, job::JobState};
 use gantry_store::{
-    Candidate, DatabaseKind, DumpKind, DumpSecrets, Scratch, Store, StoreError, check_dump, dump_file,
+    Candidate, DatabaseKind, DumpKind, DumpSecrets, JobEnd, Scratch, StoreError, check_dump, dump_file,
 };
 
 use crate::{
     audit,
     dump_hostile::{HOSTILE, TOP, as_pg_dump, own_with},
-    filled::{add_large, dump, evil, fill, name},
+    filled::{add_large, dump, fill, fill_small, name},
     harness::{Database, NOW, at, new_user, on_both, postgres_url},
     jobs, sessions, usage,
 };
@@ -107,7 +107,7 @@ on_both! {
         assert!(tx.meta_get("secret/engine-key").await.unwrap().is_some(), "the dump had none");
         assert_eq!(tx.org(late.id).await.unwrap(), None);
         assert!(tx.insert_org("Later", NOW).await.unwrap().id > late.id, "its number is not given again");
-        assert!(tx.end_job(runs, JobState::Completed, None, NOW).await.unwrap());
+        assert!(tx.end_job(runs, &JobEnd { state: JobState::Completed, error: None, artifacts: None }, NOW).await.unwrap());
         tx.commit().await.unwrap();
     }
 
@@ -124,10 +124,12 @@ on_both! {
     }
 
     async fn hostile_dumps_change_nothing(db: &Database) {
-        fill(&db.store).await;
+        fill_small(&db.store).await;
         let (before, _) = dump(db, DumpSecrets::Redacted).await;
         let text = String::from_utf8(before.clone()).unwrap();
-        for hostile in HOSTILE {
+        // The reader is the same for both databases; a new schema takes longer than a new file.
+        let step = if db.store.kind() == DatabaseKind::Sqlite { 1 } else { 7 };
+        for hostile in HOSTILE.iter().step_by(step) {
             let error = restore(db, own_with(&text, hostile).0.as_bytes(), true).await.unwrap_err();
             assert!(matches!(error, StoreError::Dump(_)), "{hostile}: {error}");
         }
@@ -171,7 +173,7 @@ on_both! {
                  VALUES (1, 'Ada', 'ada', '-', 'owner', TRUE, 1)",
                 "INSERT INTO usage (id, req_id, created_at, model_name, task, endpoint, stream, prompt_tokens, \
                  completion_tokens, estimated, latency_ms, status_code, outcome) VALUES \
-                 (x'0192f0c1000070008000000000000000', 'r', 1730000000000, 'm', 'generate', '/v1/chat/completions', TRUE, \
+                 (x'0192f0c1000070008000000000000000', 'r', 1730616033280, 'm', 'generate', '/v1/chat/completions', TRUE, \
                  7, 8, FALSE, 9, 200, 'ok')",
             ] {
                 old.tamper(sql).await.unwrap();
@@ -214,7 +216,9 @@ async fn what_pg_dump_wrote_is_restored() {
     let db = Database::postgres().await.unwrap();
     let runs = fill(&db.store).await;
     let mut tx = db.store.write().await.unwrap();
-    tx.end_job(runs, JobState::Cancelled, None, NOW).await.unwrap();
+    tx.end_job(runs, &JobEnd { state: JobState::Cancelled, error: None, artifacts: None }, NOW)
+        .await
+        .unwrap();
     tx.commit().await.unwrap();
     let proof = dump(&db, DumpSecrets::AsStored).await.1;
     let schema = db.texts("SELECT current_schema()::text").await.remove(0);
@@ -307,9 +311,6 @@ async fn a_sqlite_file_restores_like_a_dump() {
     to.store.swap(scratch, false).await.unwrap();
     assert_eq!(dump(&to, DumpSecrets::AsStored).await.1.differences(&proof), [""; 0]);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "only the backup");
-    let again = Store::open(&to.url).await.unwrap();
-    again.close().await;
-    assert_ne!(evil(1), evil(2));
     to.remove().await;
     from.remove().await;
 }

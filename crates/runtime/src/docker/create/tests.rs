@@ -53,7 +53,10 @@ fn the_whole_request() {
         "Entrypoint": ["serve"],
         "Cmd": ["--port", "8000"],
         "User": "1000:1001",
-        "Env": ["HOME=/tmp", "USER=gantry", "CUDA_DEVICE_ORDER=PCI_BUS_ID", "KEY=s3cret"],
+        "Env": [
+            "HOME=/tmp", "USER=gantry", "VLLM_NO_USAGE_STATS=1", "DO_NOT_TRACK=1", "HF_HUB_DISABLE_TELEMETRY=1",
+            "CUDA_DEVICE_ORDER=PCI_BUS_ID", "KEY=s3cret",
+        ],
         "ExposedPorts": ["8000/tcp"],
         "Healthcheck": {"Test": ["NONE"]},
         "Labels": {
@@ -70,6 +73,7 @@ fn the_whole_request() {
             ],
             "CapDrop": ["ALL"],
             "NetworkMode": "gantry-db-1",
+            "Dns": ["127.0.0.1"],
             "Memory": 34_359_738_368_i64,
             "MemorySwap": 34_359_738_368_i64,
             "ReadonlyRootfs": true,

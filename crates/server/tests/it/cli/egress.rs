@@ -60,7 +60,7 @@ fn every_row_has_its_facts_and_the_hosts_of_the_settings() {
         ("container_runtime", "remote", json!(["tcp://10.0.0.7:2375"])),
         ("image_registry", "remote", json!(["docker.io:443", "registry.example:5000"])),
         ("engine_media", "remote", json!(["pictures.example"])),
-        ("engine_statistics", "remote", json!(["stats.vllm.ai:443"])),
+        ("engine_statistics", "none", json!(["stats.vllm.ai:443"])),
         ("command_line", "local", json!(["http://127.0.0.1:1"])),
     ] {
         let row = row(&found, name);
@@ -80,11 +80,11 @@ fn every_row_has_its_facts_and_the_hosts_of_the_settings() {
 fn each_setting_forbids_what_the_statement_says_it_forbids() {
     let shell = shell();
     let open = egress(&shell, &[]);
-    let remote = ["hub", "image_registry", "engine_hub", "engine_statistics", "engine_other", "name_server"];
+    let remote = ["hub", "image_registry", "engine_hub", "engine_other", "name_server"];
     assert_eq!(with_reach(&open, "remote"), remote);
     let offline = [("OFFLINE_MODE", "true"), ("CONTAINER_RUNTIME", "docker")];
     let closed = egress(&shell, &offline);
-    assert_eq!(with_reach(&closed, "remote"), ["name_server"]);
+    assert_eq!(with_reach(&closed, "remote"), [""; 0]);
     let local = ["database", "container_runtime", "engines", "local_sockets", "command_line"];
     assert_eq!(with_reach(&closed, "local"), local);
 
@@ -92,7 +92,7 @@ fn each_setting_forbids_what_the_statement_says_it_forbids() {
     assert_eq!(row(&cached, "image_registry")["possible"], false);
     let media = egress(&shell, &[&offline[..], &[("MEDIA_URL_HOSTS", "*")]].concat());
     assert_eq!(row(&media, "engine_media")["to"], json!(["any host"]));
-    assert_eq!(row(&media, "engine_statistics")["reach"], "remote");
+    assert_eq!(row(&media, "name_server")["reach"], "remote");
     // An engine that is a process has the machine's network, whatever it is told.
     let processes = egress(&shell, &[("OFFLINE_MODE", "true"), ("CONTAINER_RUNTIME", "process")]);
     assert_eq!(row(&processes, "container_runtime")["possible"], false);

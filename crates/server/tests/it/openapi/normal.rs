@@ -10,24 +10,34 @@ const MOMENT: &str = "2026-01-02T03:04:05.678Z";
 const MOMENT_MS: u64 = 1_767_323_045_678;
 /// Numbers that were measured, by the name of their field.
 const FIGURES: &[(&str, f64)] = &[
+    ("available_bytes", 810_000_000_000.0),
     ("avg_ms", 57.0),
+    ("bytes_written", 3_300_000_000.0),
     ("duration_ms", 5200.0),
     ("elapsed_sec", 5.0),
+    ("estimated_bytes", 3_300_000_000.0),
+    ("estimated_size_bytes", 3_300_000_000.0),
     ("host_ram_available_gb", 96.5),
     ("free_bytes", 810_000_000_000.0),
     ("latency_ms", 41.0),
     ("latency_p50_ms", 41.0),
     ("latency_p95_ms", 97.0),
+    ("new_bytes", 3_200_000_000.0),
     ("p50_ms", 41.0),
     ("p95_ms", 97.0),
     ("p99_ms", 143.0),
+    ("required_bytes", 3_960_000_000.0),
     ("seq", 29.0),
+    ("size_bytes", 3_300_000_000.0),
     ("size_mb", 98.4),
     ("total_bytes", 1_900_000_000_000.0),
     ("ttft_ms", 12.0),
     ("ttft_p50_ms", 12.0),
     ("ttft_p95_ms", 19.0),
+    ("weights_bytes", 3_200_000_000.0),
 ];
+/// Fields with a moment as a number: seconds since 1970 and their fractions.
+const MOMENTS_SEC: &[&str] = &["started_at", "finished_at"];
 /// Fields with a moment as a number: milliseconds since 1970, or seconds.
 const MOMENTS: &[&str] = &["created", "created_at", "timestamp", "updated_at"];
 
@@ -69,6 +79,12 @@ fn clock(word: &str) -> String {
     }
 }
 
+/// Whether a text is a number of bytes for people, such as `1.5 GiB`.
+fn is_size(text: &str) -> bool {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    text.split_once(' ').is_some_and(|(n, unit)| n.parse::<f64>().is_ok() && units.contains(&unit))
+}
+
 struct Normal {
     words: Vec<(String, String)>,
 }
@@ -83,6 +99,9 @@ impl Normal {
                 if MOMENTS.contains(&name) && number.as_u64().is_some_and(|it| it > 1_000_000_000) {
                     let ms = number.as_u64().is_some_and(|it| it > 1_000_000_000_000);
                     return if ms { MOMENT_MS } else { MOMENT_MS / 1000 }.into();
+                }
+                if MOMENTS_SEC.contains(&name) {
+                    return json!(MOMENT_MS as f64 / 1000.0);
                 }
                 match FIGURES.iter().find(|it| it.0 == name) {
                     Some((_, figure)) if figure.fract() == 0.0 => json!(*figure as i64),
@@ -99,11 +118,12 @@ impl Normal {
             return MOMENT.to_owned();
         }
         match name {
-            "hash" => return "b".repeat(64),
+            "hash" | "manifest_sha256" => return "b".repeat(64),
             "prev_hash" => return "a".repeat(64),
             // How long a start took.
             "detail" if text.starts_with("after ") => return "after 5.2 s".to_owned(),
             "prefix" | "key_prefix" => return "gty_00000000".to_owned(),
+            _ if is_size(text) => return "3.1 GiB".to_owned(),
             _ => {}
         }
         let text = if name == "logs" {

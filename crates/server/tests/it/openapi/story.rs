@@ -30,6 +30,7 @@ pub(super) async fn tell(record: &mut Recorder, gateway: &Gateway) {
     models(record, &owner).await;
     vectors(record, &owner).await;
     images(record).await;
+    packages(record).await;
     record.send("deleteUser", &owner, &format!("DELETE {user_path}"), None).await;
     record.send("deleteOrganisation", &owner, &format!("DELETE {path}"), None).await;
     record.send("listAuditLog", &owner, "GET /admin/audit?action=user.delete", None).await;
@@ -209,4 +210,59 @@ async fn images(record: &mut Recorder) {
     std::fs::write(exports.join("images.tar"), "an archive").unwrap();
     let archive = json!({ "path": "images.tar" });
     record.send("loadContainerImages", &owner, "POST /admin/system/container-images/load", archive).await;
+}
+
+/// What is written into packages and read from them, by a gateway of its own: a restore ends all sessions.
+async fn packages(record: &mut Recorder) {
+    let surroundings = Surroundings::new();
+    let gateway = start(surroundings.options()).await;
+    let setup = json!({ "username": "owner", "password": "owner-password", "org_name": "Home" });
+    gateway.client().post("/admin/bootstrap-owner", &setup).await.expect(201);
+    let owner = gateway.owner().await;
+    let model = json!({ "served_name": "qwen", "engine_type": "vllm", "local_path": "qwen" });
+    let model = owner.post("/admin/models", &model).await.expect(201);
+    let size = json!({ "output_dir": "2026-11-23", "tar_models": true });
+    record.send("estimateDeploymentSize", &owner, "POST /admin/deployment/estimate-size", size).await;
+    let export = json!({ "output_dir": "2026-11-23", "tar_models": true });
+    let job = record.send("exportDeployment", &owner, "POST /admin/deployment/export", export).await;
+    deployed(&owner).await;
+    let line = format!("GET /admin/deployment/jobs/{}", job["id"].as_str().unwrap());
+    record.send("getDeploymentJob", &owner, &line, None).await;
+    record.send("getDeploymentStatus", &owner, "GET /admin/deployment/status", None).await;
+    let line = format!("POST /admin/deployment/export-model/{}", id(&model));
+    record.send("exportModel", &owner, &line, json!({ "output_dir": "qwen" })).await;
+    deployed(&owner).await;
+    record.send("listDeploymentJobs", &owner, "GET /admin/deployment/jobs", None).await;
+    let line = "GET /admin/deployment/model-manifests?output_dir=2026-11-23";
+    let listed = record.send("listModelManifests", &owner, line, None).await;
+    let import = json!({
+        "output_dir": "2026-11-23", "manifest_file": listed[0]["manifest_file"], "conflict_strategy": "rename",
+    });
+    record.send("importModel", &owner, "POST /admin/deployment/import-model", import).await;
+    let import = json!({ "output_dir": "2026-11-23", "dry_run": true });
+    record.send("importPackage", &owner, "POST /admin/deployment/import", import).await;
+    let check = json!({ "output_dir": "2026-11-23" });
+    record.send("checkDatabaseDump", &owner, "POST /admin/deployment/check-database-dump", check).await;
+
+    // Large enough that the export of it is still running when it is cancelled.
+    let weights = std::fs::File::create(surroundings.models().join("large")).unwrap();
+    weights.set_len(64 << 30).unwrap();
+    let export = json!({ "output_dir": "large", "tar_models": true });
+    let job = owner.post("/admin/deployment/export", &export).await.expect(202);
+    let line = format!("DELETE /admin/deployment/jobs/{}", job["id"].as_str().unwrap());
+    record.send("cancelDeploymentJob", &owner, &line, None).await;
+    let restore = json!({ "output_dir": "2026-11-23", "drop_existing": true });
+    record.send("restoreDatabase", &owner, "POST /admin/deployment/restore-database", restore).await;
+}
+
+/// Waits for the end of the deployment job.
+async fn deployed(owner: &Client) {
+    loop {
+        let job = owner.get("/admin/deployment/status").await.expect(200);
+        if job["status"] != "running" {
+            assert_eq!(job["status"], "completed", "{job}");
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
 }
