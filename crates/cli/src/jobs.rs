@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use crate::{
     cx::Cx,
-    exit::{Exit, Failure, Outcome},
+    exit::{Failure, Outcome},
     gateway_options::connected,
-    http::{Client, Login, escaped},
+    http::{Login, escaped},
     options::{aliased, positional, text},
     output::{Table, Tone},
     progress::Progress,
@@ -221,8 +221,16 @@ pub(crate) async fn follow(cx: &Cx, job: Value) -> Outcome<()> {
     };
     let job = last.into_inner();
     let id = cell(&job["id"]);
-    if end == End::Interrupted {
-        return interrupted(cx, &id).await;
+    match end {
+        End::Seen => {}
+        End::Replaced => {
+            return cx.out.either(&job, || {
+                cx.out.line(&format!("{id} is completed: the database is restored"))?;
+                cx.out.note("this session ended with the old database: sign in again (`gantry login`)");
+                Ok(())
+            });
+        }
+        End::Interrupted => return interrupted(cx, &id).await,
     }
     if job["status"] != "completed" {
         if cx.out.json {
@@ -241,6 +249,9 @@ pub(crate) async fn follow(cx: &Cx, job: Value) -> Outcome<()> {
 enum End {
     /// The record says that the job has ended.
     Seen,
+    /// The session ended. A restore ends all sessions in the transaction that puts the new database in place, and nothing else
+    /// of it does.
+    Replaced,
     Interrupted,
 }
 
@@ -264,28 +275,18 @@ async fn watch(cx: &Cx, last: &RefCell<Value>) -> Outcome<End> {
             Err(Failure::Refused(it)) if it.status == 401 && restores && signed_in.is_none() => {
                 shown.progress.clear();
                 let name = user.as_ref().and_then(|it| it["user"]["username"].as_str());
-                signed_in = Some(again(cx, name, &cell(&job["id"])).await?);
+                match name.filter(|_| sign_in::has_password()) {
+                    Some(name) => {
+                        cx.out.note(&format!(
+                            "this session ended with the old database: signing in again as {}",
+                            clean(name)
+                        ));
+                        signed_in = Some(sign_in::again(cx, name).await?);
+                    }
+                    None => return Ok(End::Replaced),
+                }
             }
             Err(failure) => return Err(failure),
-        }
-    }
-}
-
-/// Signs in again after a restore has ended the session.
-async fn again(cx: &Cx, name: Option<&str>, id: &str) -> Outcome<Client> {
-    const ENDED: &str =
-        "the restored database has taken the place of the old one, and this session ended with that";
-    match name {
-        Some(name) if sign_in::has_password() => {
-            cx.out.note(&format!("{ENDED}: signing in again as {}", clean(name)));
-            sign_in::again(cx, name).await
-        }
-        _ => {
-            cx.out.warn(&format!(
-                "{ENDED}: sign in again (`gantry login`), and `gantry jobs show {id}` says how it ended; with a token or \
-                 GANTRY_PASSWORD that is not needed"
-            ));
-            Err(Failure::Told(Exit::SignIn))
         }
     }
 }

@@ -287,6 +287,7 @@ mod tests {
         drills
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "what was seen last may be nothing")]
     fn ended(day: i64, error: Option<&str>, proven: Option<i64>) -> Option<Drill> {
         let backup = Some("/b".to_owned());
         Some(Drill { at: at(day), backup, error: error.map(str::to_owned), proven_at: proven.map(at) })
@@ -321,7 +322,8 @@ mod tests {
         let write = |path: &Path, age: u64| {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             let file = fs::File::create(path).unwrap();
-            file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
+            let epoch = SystemTime::UNIX_EPOCH + Duration::from_hours(1);
+            file.set_modified(epoch - Duration::from_secs(age)).unwrap();
         };
         let found = || newest(&data, std::slice::from_ref(&exports));
         assert_eq!(found(), None);
