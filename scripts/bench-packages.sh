@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # `make bench-packages`: how fast packages are exported and verified, what an export costs the data plane, what is lost if
 # the gateway dies meanwhile, and how fast the database is dumped and restored. Builds in release, takes three times the
-# size of the weights of disk (30 GB; less free disk makes them smaller), and writes bench/results/packages.json. Arguments
-# go to `gantry-bench packages`, for example `--gib 4`. ROWS is the number of usage rows, two million by default.
+# size of the random weights of disk (30 GB; less free disk makes them smaller), and writes bench/results/packages.json.
+# Arguments go to `gantry-bench packages`, for example `--gib 4`. ROWS is the number of usage rows, two million by default;
+# NOTE is for readers of the figures.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
@@ -27,7 +28,7 @@ database() {
     say "a dump and a restore of $rows usage rows: ${1%%:*}"
     mkdir "$dir/work"
     "$TARGET/release/examples/usage_fill" "$1" "$rows" 30 >/dev/null
-    "$TARGET/release/examples/dump_speed" "$1" "$dir/work" | tail -1 >>"$dir/database"
+    "$TARGET/release/examples/dump_speed" "$1" "$dir/work" | tail -1 | tee -a "$dir/database"
     rm -rf "$dir/work" "$dir/gantry.db"*
 }
 
@@ -39,4 +40,4 @@ if [ -n "${TEST_POSTGRES_URL:-}" ] && need psql postgresql-client; then
     psql -q "$TEST_POSTGRES_URL" -c "DROP DATABASE $name" -c "DROP DATABASE IF EXISTS dump_speed"
 fi
 "$TARGET/release/gantry-bench" packages --gantry "$TARGET/release/gantry" --dir "$TARGET" --database "$dir/database" \
-    --note "profile release" "$@"
+    --note "${NOTE:-profile release}" "$@"

@@ -37,9 +37,12 @@ pub(crate) struct Options {
     /// A folder for weights and packages. What is measured is its file system.
     #[arg(long, default_value = "target")]
     dir: PathBuf,
-    /// GiB of random weights, and as many of sparse ones; 10 if it is left out, or what a third of the free disk holds.
+    /// GiB of random weights; 10 if it is left out, or what a third of the free disk holds.
     #[arg(long)]
     gib: Option<f64>,
+    /// GiB of sparse weights, which take nearly no disk; as many as random ones if it is left out.
+    #[arg(long)]
+    sparse_gib: Option<f64>,
     #[arg(long, default_value_t = 3)]
     rounds: u32,
     /// What the example `dump_speed` of the store printed, a line for each run.
@@ -79,7 +82,7 @@ struct Report {
     /// Other programs may have used the machine too.
     load_average: [String; 2],
     versions: [String; 2],
-    weights_gib: f64,
+    random_gib: f64,
     sparse_gib: f64,
     figures: Vec<Figure>,
     rounds: Vec<Round>,
@@ -94,12 +97,13 @@ pub(crate) async fn run(options: Options) -> Result<()> {
     fs::create_dir_all(&options.dir)?;
     let free = free_bytes(&options)?;
     let gib = options.gib.unwrap_or_else(|| GIB.min(free / ROOM / BYTES_PER_GIB));
+    let sparse_gib = options.sparse_gib.unwrap_or(gib);
     ensure!(gib * BYTES_PER_GIB * ROOM <= free, "{gib} GiB of weights need three times as much free space");
     let dir = tempfile::Builder::new().prefix("bench-packages.").tempdir_in(&options.dir)?;
     let dir_path = dir.path().canonicalize()?;
 
     let mut rig = Rig::start(&options.gantry, &dir_path).await?;
-    let weights = Weights::make(&rig.models(), (gib * BYTES_PER_GIB) as u64)?;
+    let weights = Weights::make(&rig.models(), [gib, sparse_gib].map(|it| (it * BYTES_PER_GIB) as u64))?;
     rig.make_model().await?;
     let mut rounds = Vec::new();
     for n in 0..options.rounds {
@@ -130,8 +134,8 @@ pub(crate) async fn run(options: Options) -> Result<()> {
             crate::child::version("sha256sum", "--version"),
             crate::child::version("openssl", "version"),
         ],
-        weights_gib: gib,
-        sparse_gib: gib,
+        random_gib: gib,
+        sparse_gib,
         figures: figures(&rounds, &beside, &kills, &database)?,
         rounds,
         beside,

@@ -1,4 +1,4 @@
-//! Weights to export: files of random bytes, and sparse files of the same size.
+//! Weights to export: files of random bytes, and sparse files.
 
 use std::{
     fs::{self, File},
@@ -25,8 +25,8 @@ pub(super) struct Weights {
 }
 
 impl Weights {
-    /// Makes `bytes` of each kind below the folder `models`.
-    pub(super) fn make(models: &Path, bytes: u64) -> Result<Self> {
+    /// Makes files with `bytes` of random and of sparse weights below the folder `models`.
+    pub(super) fn make(models: &Path, bytes: [u64; 2]) -> Result<Self> {
         let dir = models.join(FOLDER);
         fs::create_dir_all(&dir)?;
         // So that a gateway that looks at the folder takes it for a model.
@@ -34,10 +34,10 @@ impl Weights {
             dir.join("config.json"),
             "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\"}",
         )?;
-        let pieces = bytes.div_ceil(FILES * PIECE);
+        let [random, sparse] = bytes.map(|it| it.div_ceil(FILES * PIECE));
         let mut piece = vec![0; PIECE as usize];
         for n in 0..FILES {
-            for (name, every) in [("random", 1), ("sparse", SPARSE)] {
+            for (name, every, pieces) in [("random", 1, random), ("sparse", SPARSE, sparse)] {
                 let mut file = File::create(dir.join(format!("{name}-{n}.safetensors")))?;
                 file.set_len(pieces * PIECE)?;
                 for at in (0..pieces).step_by(every as usize) {
@@ -48,7 +48,7 @@ impl Weights {
                 file.sync_all()?;
             }
         }
-        Ok(Self { dir, bytes: 2 * FILES * pieces * PIECE })
+        Ok(Self { dir, bytes: FILES * PIECE * (random + sparse) })
     }
 }
 
