@@ -275,16 +275,10 @@ async fn watch(cx: &Cx, last: &RefCell<Value>) -> Outcome<End> {
             Err(Failure::Refused(it)) if it.status == 401 && restores && signed_in.is_none() => {
                 shown.progress.clear();
                 let name = user.as_ref().and_then(|it| it["user"]["username"].as_str());
-                match name.filter(|_| sign_in::has_password()) {
-                    Some(name) => {
-                        cx.out.note(&format!(
-                            "this session ended with the old database: signing in again as {}",
-                            clean(name)
-                        ));
-                        signed_in = Some(sign_in::again(cx, name).await?);
-                    }
-                    None => return Ok(End::Replaced),
-                }
+                let Some(name) = name.filter(|_| sign_in::has_password()) else { return Ok(End::Replaced) };
+                let name = clean(name);
+                cx.out.note(&format!("this session ended with the old database: signing in again as {name}"));
+                signed_in = Some(sign_in::again(cx, &name).await?);
             }
             Err(failure) => return Err(failure),
         }

@@ -35,17 +35,14 @@ fn back_up(gateway: &Gateway, name: &str) -> std::path::PathBuf {
 /// Makes the next start do a drill.
 async fn forget(gateway: &Gateway) {
     const SQL: &str = "DELETE FROM meta WHERE key LIKE 'restore_drill/%'";
-    match gateway.database_url() {
-        Some(url) => {
-            let mut conn = PgConnection::connect(&url).await.unwrap();
-            sqlx::query(SQL).execute(&mut conn).await.unwrap();
-        }
-        None => {
-            let url = format!("sqlite://{}", gateway.data_dir().join("gantry.db").display());
-            let mut conn = SqliteConnection::connect(&url).await.unwrap();
-            sqlx::query(SQL).execute(&mut conn).await.unwrap();
-            conn.close().await.unwrap();
-        }
+    if let Some(url) = gateway.database_url() {
+        let mut conn = PgConnection::connect(&url).await.unwrap();
+        sqlx::query(SQL).execute(&mut conn).await.unwrap();
+    } else {
+        let url = format!("sqlite://{}", gateway.data_dir().join("gantry.db").display());
+        let mut conn = SqliteConnection::connect(&url).await.unwrap();
+        sqlx::query(SQL).execute(&mut conn).await.unwrap();
+        conn.close().await.unwrap();
     }
 }
 

@@ -14,9 +14,11 @@ const FIGURES: &[(&str, f64)] = &[
     ("avg_ms", 57.0),
     ("bytes_written", 3_300_000_000.0),
     ("duration_ms", 5200.0),
+    ("database", 217_088.0),
     ("elapsed_sec", 5.0),
     ("estimated_bytes", 3_300_000_000.0),
     ("estimated_size_bytes", 3_300_000_000.0),
+    ("gateway", 46_000_000.0),
     ("host_ram_available_gb", 96.5),
     ("free_bytes", 810_000_000_000.0),
     ("latency_ms", 41.0),
@@ -79,6 +81,16 @@ fn clock(word: &str) -> String {
     }
 }
 
+/// Returns a text with the usual data directory in place of the temporary one of a gateway under test.
+fn data_dir(text: &str) -> String {
+    let temporary = std::env::temp_dir().join(".tmp");
+    let found = text.split_once(temporary.to_string_lossy().as_ref());
+    match found.and_then(|(before, rest)| Some((before, rest.split_once("/data/")?.1))) {
+        Some((before, after)) => format!("{before}/var/lib/gantry/{after}"),
+        None => text.to_owned(),
+    }
+}
+
 /// Whether a text is a number of bytes for people, such as `1.5 GiB`.
 fn is_size(text: &str) -> bool {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -131,6 +143,7 @@ impl Normal {
         } else {
             text.to_owned()
         };
+        let text = data_dir(&text);
         let mut text = self.words.iter().fold(text, |text, (word, shown)| text.replace(word, shown));
         // A port of this moment.
         for host in ["127.0.0.1:", "--port "] {
