@@ -37,7 +37,7 @@ fn backup() -> Command {
 
 fn restore() -> Command {
     let restore = Command::new("restore")
-        .about("Puts a backup, a package's database or a dump in the place of the database; the gateway must be stopped")
+        .about("Replaces the database by a backup, a package's or a dump; the gateway is stopped")
         .args([
             path("PATH", "Folder of a backup or of a package, or a file: a dump, or a SQLite database of Gantry"),
             flag("dry-run", "Proves that it can be restored, in a scratch file, and changes nothing; the gateway may be running"),
