@@ -225,10 +225,12 @@ mod tests {
                     {
                         "reference": "ghcr.io/ggml-org/llama.cpp:server-cuda-b11434", "config": digest("a"),
                         "layers": [digest("b"), digest("c")], "size": 10, "version": "b11434", "architecture": "amd64",
+                        "manifest": "f".repeat(64), "manifest_size": 1,
                     },
                     {
                         "reference": format!("registry.example:5000/vllm@{}", digest("d")), "config": digest("e"),
-                        "layers": [], "size": 10, "architecture": "arm64",
+                        "layers": [], "size": 10, "architecture": "arm64", "manifest": "f".repeat(64),
+                        "manifest_size": 1,
                     },
                 ],
                 "models": [

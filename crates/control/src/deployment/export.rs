@@ -86,8 +86,11 @@ pub(super) fn run(work: &Work, request: &ExportRequest) -> Result<(), ApiError> 
         redacted: Vec::new(),
         sums: Sums::load(&work.control.config.data_dir.join(SUMS), work.control.clock.now().0),
     };
-    work.job.set_total(export.total()?);
-    let filled = export.fill(&mut writer);
+    // Whatever ends it from here on, a cancelled export is removed.
+    let filled = export.total().and_then(|total| {
+        work.job.set_total(total);
+        export.fill(&mut writer)
+    });
     if let Err(error) = export.sums.store() {
         tracing::warn!(
             error = &error as &dyn std::error::Error,
