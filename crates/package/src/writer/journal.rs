@@ -61,6 +61,8 @@ pub(crate) struct Journal {
     /// Lines that are true once the disk has everything written so far.
     pending: Vec<Line>,
     bytes: u64,
+    /// Whether files got names, or their last bytes, since the last checkpoint: then one file is not all there is to store.
+    has_new_names: bool,
     syncing: Option<JoinHandle<io::Result<()>>>,
 }
 
@@ -68,12 +70,18 @@ impl Journal {
     /// Opens the journal at `path` to add lines to it.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-        Ok(Self { file: Arc::new(file), pending: Vec::new(), bytes: 0, syncing: None })
+        Ok(Self { file: Arc::new(file), pending: Vec::new(), bytes: 0, has_new_names: true, syncing: None })
     }
 
     /// Adds a line. It is written once the disk has everything that was written before it.
     pub(crate) fn add(&mut self, line: Line) {
+        self.has_new_names |= !matches!(line, Line::Partial(_));
         self.pending.push(line);
+    }
+
+    /// Says that a file was begun.
+    pub(crate) fn begun(&mut self) {
+        self.has_new_names = true;
     }
 
     /// Counts bytes that were written.
@@ -87,21 +95,23 @@ impl Journal {
     }
 
     /// Lets the disk store everything written so far, and then the lines that are pending. Waits for the checkpoint before
-    /// this one only.
+    /// this one only. In the middle of a large file, which is `open`, that is all there is to store; what other programs have
+    /// written need not wait for the disk then.
     ///
     /// # Errors
     /// The checkpoint before failed. Nothing after it counts as stored.
-    pub(crate) fn checkpoint(&mut self) -> io::Result<()> {
+    pub(crate) fn checkpoint(&mut self, open: Option<&File>) -> io::Result<()> {
         self.wait()?;
-        self.bytes = 0;
+        let open = open.filter(|_| !self.has_new_names).map(File::try_clone).transpose()?;
+        (self.bytes, self.has_new_names) = (0, false);
         let (file, lines) = (Arc::clone(&self.file), std::mem::take(&mut self.pending));
-        self.syncing = Some(std::thread::spawn(move || store(&file, &lines)));
+        self.syncing = Some(std::thread::spawn(move || store(&file, open.as_ref(), &lines)));
         Ok(())
     }
 
     /// Stores everything and waits for it.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.checkpoint()?;
+        self.checkpoint(None)?;
         self.wait()
     }
 
@@ -123,10 +133,13 @@ impl Drop for Journal {
     }
 }
 
-/// Lets the file system store everything (files of a hub cache are many and small, so not each by itself), and then writes
-/// the lines.
-fn store(file: &File, lines: &[Line]) -> io::Result<()> {
-    rustix::fs::syncfs(file)?;
+/// Lets the disk store the open file, or the file system everything (files of a hub cache are many and small, so not each by
+/// itself), and then writes the lines.
+fn store(file: &File, open: Option<&File>, lines: &[Line]) -> io::Result<()> {
+    match open {
+        Some(open) => open.sync_data()?,
+        None => rustix::fs::syncfs(file)?,
+    }
     if lines.is_empty() {
         return Ok(());
     }

@@ -40,6 +40,8 @@ use crate::{
 
 /// Bytes that are read at a time.
 const PIECE: usize = 1 << 20;
+/// Bytes of a hole that count for one that is written, when it is time for a checkpoint: they are only hashed.
+const HOLES_ARE_CHEAPER: u64 = 16;
 
 /// What a new package is to be.
 #[derive(Debug, Default)]
@@ -144,6 +146,16 @@ struct BaseFiles {
 enum Output {
     Folder(FolderOutput),
     Parts(Box<PartsOutput>),
+}
+
+impl Output {
+    /// The file that is being written.
+    fn open(&self) -> Option<&File> {
+        match self {
+            Self::Folder(output) => output.open(),
+            Self::Parts(output) => output.open(),
+        }
+    }
 }
 
 impl PackageWriter {
@@ -287,6 +299,7 @@ impl PackageWriter {
     }
 
     fn begin(&mut self, name: &str, done: u64) -> Result<(), WriteError> {
+        self.journal.begun();
         match &mut self.output {
             Output::Folder(output) => output.begin(name, done).map_err(at(name)),
             Output::Parts(_) => Ok(()),
@@ -316,11 +329,16 @@ impl PackageWriter {
 
     fn write(&mut self, piece: &[u8]) -> io::Result<()> {
         self.progress.bytes.fetch_add(piece.len() as u64, Relaxed);
-        self.journal.wrote(piece.len() as u64);
-        match &mut self.output {
-            Output::Folder(output) => output.write(piece),
-            Output::Parts(output) => output.write(piece),
-        }
+        let written = match &mut self.output {
+            Output::Folder(output) => output.write(piece)?,
+            Output::Parts(output) => {
+                output.write(piece)?;
+                piece.len()
+            }
+        };
+        let hashed = (piece.len() - written) as u64;
+        self.journal.wrote(written as u64 + hashed / HOLES_ARE_CHEAPER);
+        Ok(())
     }
 
     fn note_parts(&mut self) {
@@ -358,7 +376,7 @@ impl PackageWriter {
         self.note_parts();
         self.journal.add(Line::File { path: path.clone(), entry });
         if self.journal.is_due() {
-            self.journal.checkpoint().map_err(at("the disk"))?;
+            self.journal.checkpoint(None).map_err(at("the disk"))?;
         }
         Ok(entry)
     }

@@ -329,6 +329,40 @@ fn an_export_that_was_interrupted_goes_on_and_a_stale_rest_is_not_taken() {
 }
 
 #[test]
+fn an_export_that_was_interrupted_in_a_hole_goes_on_there() {
+    let (weights, to) = folders();
+    let file = weights.path().join("models/sparse");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, noise(40 << 20, 9)).unwrap();
+    File::options().write(true).open(&file).unwrap().set_len(640 << 20).unwrap();
+    let export =
+        Export { weights: weights.path(), to: to.path(), part_size: None, base: None, id: "1", dump: b"x" };
+    let progress: Arc<Progress> = Arc::default();
+    let mut writer = export.begin(&progress).unwrap();
+    let seen = Arc::clone(&progress);
+    let watcher = std::thread::spawn(move || {
+        while seen.bytes.load(Relaxed) < 540 << 20 {
+            std::thread::yield_now();
+        }
+        seen.stop.store(true, Relaxed);
+    });
+    let stopped = export.fill(&mut writer, &mut Sums::default()).unwrap_err();
+    assert!(matches!(stopped, WriteError::Stopped), "{stopped}");
+    watcher.join().unwrap();
+    drop(writer);
+
+    let read = || {
+        let io = fs::read_to_string("/proc/thread-self/io").unwrap();
+        io.lines().next().unwrap().trim_start_matches("rchar: ").parse::<u64>().unwrap()
+    };
+    let before = read();
+    let package = export.run(&mut Sums::default());
+    let again = (read() - before) >> 20;
+    assert!(again < 300, "{again} of 640 MiB were read again");
+    assert_eq!(verify(&package, 2, &Progress::default()).unwrap(), []);
+}
+
+#[test]
 fn putting_in_place_is_completed_by_the_next_run() {
     let (weights, to) = folders();
     let first = tree(weights.path());
