@@ -70,7 +70,12 @@ pub(super) fn run(work: &Work, request: &ExportRequest) -> Result<(), ApiError> 
     let key = signing_key(work)?;
     let base = request.since.as_deref().map(base).transpose()?;
     let base_id = base.as_ref().map(|it| it.manifest.id.clone());
-    let options = WriterOptions { part_size: request.part_size, base, now_ms: work.control.clock.now().0 };
+    let options = WriterOptions {
+        part_size: request.part_size,
+        base,
+        now_ms: work.control.clock.now().0,
+        journal_secret: Some(work.control.config.internal_key.clone()),
+    };
     let mut writer = PackageWriter::open(&request.dir, options, std::sync::Arc::clone(&work.progress))
         .map_err(|it| unwritten(&it))?;
     let mut export = Export {

@@ -174,8 +174,11 @@ impl PackageWriter {
         start: Option<u64>,
     ) -> Result<(), WriteError> {
         self.note_parts();
-        let part_hasher = match &self.output {
-            Output::Folder(_) => None,
+        let part_hasher = match &mut self.output {
+            Output::Folder(output) => {
+                output.extend().map_err(at(path))?;
+                None
+            }
             Output::Parts(output) => output.state(),
         };
         self.journal.add(Line::Partial(Partial {
@@ -186,6 +189,6 @@ impl PackageWriter {
             at: start,
             part_hasher,
         }));
-        self.journal.checkpoint().map_err(at("the disk"))
+        self.journal.checkpoint(self.output.open()).map_err(at("the disk"))
     }
 }

@@ -1,7 +1,10 @@
 //! The journal of an export: which files are on the disk for certain, and how far the one in the making is.
 //!
 //! A line is written after the disk has everything that it says, so an export that was interrupted, even by unplugging the
-//! disk, can rely on it. That is done beside the copying, every 32 MiB: at most twice that is lost.
+//! disk, can rely on it. That is done beside the copying, every 32 MiB that are written: at most twice that is lost.
+//!
+//! The journal lies on the disk that is carried around. A line begins with its HMAC-SHA256 under a key of the gateway,
+//! because an export goes on with the state of a hasher: with a forged one it would sign content that it has never read.
 
 use std::{
     fs::{File, OpenOptions},
@@ -12,15 +15,64 @@ use std::{
     thread::JoinHandle,
 };
 
+use hmac::{Hmac, KeyInit, Mac};
+use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
+use sha2::Sha256;
 
 use super::sums::Ident;
-use crate::{checksums::Sha256Sum, contents::Image, manifest::FileEntry, path::PackagePath};
+use crate::{
+    checksums::{Sha256Sum, hex},
+    contents::Image,
+    manifest::FileEntry,
+    path::PackagePath,
+};
 
 /// Bytes between two checkpoints.
 const EVERY: u64 = 32 << 20;
 /// Longest line that is read, in bytes.
 const LONGEST: u64 = 1 << 20;
+/// Hexadecimal digits of an HMAC.
+const MAC: usize = 64;
+
+/// The key of a journal.
+#[derive(Debug, Clone)]
+pub(crate) struct Key(Hmac<Sha256>);
+
+impl Key {
+    /// Derives the key from a secret. Without one the HMAC is a mere checksum.
+    pub(crate) fn new(secret: Option<&SecretString>) -> io::Result<Self> {
+        let secret = secret.map(ExposeSecret::expose_secret).unwrap_or_default();
+        let mut mac = Hmac::new_from_slice(secret.as_bytes()).map_err(io::Error::other)?;
+        mac.update(b"gantry package journal\0");
+        Ok(Self(mac))
+    }
+
+    fn of(&self, line: &[u8]) -> Hmac<Sha256> {
+        let mut mac = self.0.clone();
+        mac.update(line);
+        mac
+    }
+
+    /// Writes a line: the HMAC in hexadecimal digits, a space, and the JSON.
+    pub(crate) fn write(&self, line: &Line, to: &mut Vec<u8>) -> io::Result<()> {
+        let json = serde_json::to_vec(line)?;
+        let mac = self.of(&json).finalize().into_bytes();
+        to.extend_from_slice(hex(&mac).as_bytes());
+        to.push(b' ');
+        to.extend_from_slice(&json);
+        to.push(b'\n');
+        Ok(())
+    }
+
+    /// Reads a line with its line break. `None` if this key did not write it, or not all of it.
+    fn read(&self, text: &[u8]) -> Option<Line> {
+        let (mac, json) = text.strip_suffix(b"\n")?.split_at_checked(MAC + 1)?;
+        let mac: Sha256Sum = std::str::from_utf8(mac).ok()?.strip_suffix(' ')?.parse().ok()?;
+        self.of(json).verify_slice(&mac.0).ok()?;
+        serde_json::from_slice(json).ok()
+    }
+}
 
 /// A line of the journal, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,22 +110,33 @@ pub(crate) struct Partial {
 #[derive(Debug)]
 pub(crate) struct Journal {
     file: Arc<File>,
+    key: Key,
     /// Lines that are true once the disk has everything written so far.
     pending: Vec<Line>,
     bytes: u64,
+    /// Whether files got names, or their last bytes, since the last checkpoint: then one file is not all there is to store.
+    has_new_names: bool,
     syncing: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl Journal {
-    /// Opens the journal at `path` to add lines to it.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    /// Opens the journal at `path` to add lines to its first `length` bytes, those that could be read.
+    pub(crate) fn open(path: &Path, length: u64, key: Key) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-        Ok(Self { file: Arc::new(file), pending: Vec::new(), bytes: 0, syncing: None })
+        file.set_len(length)?;
+        let (file, pending) = (Arc::new(file), Vec::new());
+        Ok(Self { file, key, pending, bytes: 0, has_new_names: true, syncing: None })
     }
 
     /// Adds a line. It is written once the disk has everything that was written before it.
     pub(crate) fn add(&mut self, line: Line) {
+        self.has_new_names |= !matches!(line, Line::Partial(_));
         self.pending.push(line);
+    }
+
+    /// Says that a file was begun.
+    pub(crate) fn begun(&mut self) {
+        self.has_new_names = true;
     }
 
     /// Counts bytes that were written.
@@ -87,21 +150,27 @@ impl Journal {
     }
 
     /// Lets the disk store everything written so far, and then the lines that are pending. Waits for the checkpoint before
-    /// this one only.
+    /// this one only. In the middle of a large file, which is `open`, that is all there is to store; what other programs have
+    /// written need not wait for the disk then.
     ///
     /// # Errors
     /// The checkpoint before failed. Nothing after it counts as stored.
-    pub(crate) fn checkpoint(&mut self) -> io::Result<()> {
+    pub(crate) fn checkpoint(&mut self, open: Option<&File>) -> io::Result<()> {
         self.wait()?;
-        self.bytes = 0;
-        let (file, lines) = (Arc::clone(&self.file), std::mem::take(&mut self.pending));
-        self.syncing = Some(std::thread::spawn(move || store(&file, &lines)));
+        let open = open.filter(|_| !self.has_new_names).map(File::try_clone).transpose()?;
+        (self.bytes, self.has_new_names) = (0, false);
+        let mut lines = Vec::new();
+        for line in self.pending.drain(..) {
+            self.key.write(&line, &mut lines)?;
+        }
+        let file = Arc::clone(&self.file);
+        self.syncing = Some(std::thread::spawn(move || store(&file, open.as_ref(), &lines)));
         Ok(())
     }
 
     /// Stores everything and waits for it.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.checkpoint()?;
+        self.checkpoint(None)?;
         self.wait()
     }
 
@@ -123,35 +192,32 @@ impl Drop for Journal {
     }
 }
 
-/// Lets the file system store everything (files of a hub cache are many and small, so not each by itself), and then writes
-/// the lines.
-fn store(file: &File, lines: &[Line]) -> io::Result<()> {
-    rustix::fs::syncfs(file)?;
+/// Lets the disk store the open file, or the file system everything (files of a hub cache are many and small, so not each by
+/// itself), and then writes the lines.
+fn store(file: &File, open: Option<&File>, lines: &[u8]) -> io::Result<()> {
+    match open {
+        Some(open) => open.sync_data()?,
+        None => rustix::fs::syncfs(file)?,
+    }
     if lines.is_empty() {
         return Ok(());
     }
-    let mut text = Vec::new();
-    for line in lines {
-        serde_json::to_writer(&mut text, line)?;
-        text.push(b'\n');
-    }
-    (&*file).write_all(&text)?;
+    (&*file).write_all(lines)?;
     file.sync_data()
 }
 
-/// Reads the lines of a journal. A line that a crash cut ends it.
-pub(crate) fn read(path: &Path) -> io::Result<Vec<Line>> {
+/// Reads the lines of a journal, up to one that a crash cut or that another key wrote. Returns their length, too, in bytes.
+pub(crate) fn read(path: &Path, key: &Key) -> io::Result<(Vec<Line>, u64)> {
     let file = match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
         file => file?,
     };
-    let (mut from, mut lines) = (BufReader::new(file), Vec::new());
+    let (mut from, mut lines, mut length) = (BufReader::new(file), Vec::new(), 0);
     loop {
-        let mut line = Vec::new();
-        (&mut from).take(LONGEST).read_until(b'\n', &mut line)?;
-        match serde_json::from_slice(&line) {
-            Ok(read) if line.ends_with(b"\n") => lines.push(read),
-            _ => return Ok(lines),
-        }
+        let mut text = Vec::new();
+        (&mut from).take(LONGEST).read_until(b'\n', &mut text)?;
+        let Some(line) = key.read(&text) else { return Ok((lines, length)) };
+        lines.push(line);
+        length += text.len() as u64;
     }
 }

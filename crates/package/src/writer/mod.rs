@@ -25,8 +25,9 @@ use std::{
 };
 
 use earlier::Earlier;
-use journal::{Journal, Line, Partial};
+use journal::{Journal, Key, Line, Partial};
 use output::{FolderOutput, PartsOutput};
+use secrecy::SecretString;
 pub use sums::{Ident, Sums};
 
 use crate::{
@@ -40,6 +41,8 @@ use crate::{
 
 /// Bytes that are read at a time.
 const PIECE: usize = 1 << 20;
+/// Bytes of a hole that count for one that is written, when it is time for a checkpoint: they are only hashed.
+const HOLES_ARE_CHEAPER: u64 = 16;
 
 /// What a new package is to be.
 #[derive(Debug, Default)]
@@ -50,6 +53,9 @@ pub struct WriterOptions {
     pub base: Option<BaseManifest>,
     /// The present time, in milliseconds since 1970, UTC.
     pub now_ms: i64,
+    /// A secret of the gateway. An export goes on with what was written to the disk under the same secret only: a
+    /// program that can write to the disk must not choose what is signed.
+    pub journal_secret: Option<SecretString>,
 }
 
 /// The manifest of a package that is the base of a difference.
@@ -146,6 +152,16 @@ enum Output {
     Parts(Box<PartsOutput>),
 }
 
+impl Output {
+    /// The file that is being written.
+    fn open(&self) -> Option<&File> {
+        match self {
+            Self::Folder(output) => output.open(),
+            Self::Parts(output) => output.open(),
+        }
+    }
+}
+
 impl PackageWriter {
     /// Begins a package in the folder `dir`, which is made if it is not there, or goes on with one.
     ///
@@ -162,15 +178,18 @@ impl PackageWriter {
         let old = place::package_of(dir)?;
         let staging = dir.join(STAGING);
         let journal_path = staging.join("journal");
-        let mut lines = journal::read(&journal_path).map_err(at(journal_path.display()))?;
+        let failed = || at(journal_path.display());
+        let key = Key::new(options.journal_secret.as_ref()).map_err(failed())?;
+        let (mut lines, mut length) = journal::read(&journal_path, &key).map_err(failed())?;
         let begin = Line::Begin { part_size: options.part_size };
         if lines.first() != Some(&begin) {
             // What an export of another kind left is of no use.
             place::remove(&staging)?;
             lines.clear();
+            length = 0;
         }
         output::folders(&staging).map_err(at(staging.display()))?;
-        let mut journal = Journal::open(&journal_path).map_err(at(journal_path.display()))?;
+        let mut journal = Journal::open(&journal_path, length, key).map_err(failed())?;
         if lines.is_empty() {
             journal.add(begin);
         }
@@ -287,6 +306,7 @@ impl PackageWriter {
     }
 
     fn begin(&mut self, name: &str, done: u64) -> Result<(), WriteError> {
+        self.journal.begun();
         match &mut self.output {
             Output::Folder(output) => output.begin(name, done).map_err(at(name)),
             Output::Parts(_) => Ok(()),
@@ -316,11 +336,16 @@ impl PackageWriter {
 
     fn write(&mut self, piece: &[u8]) -> io::Result<()> {
         self.progress.bytes.fetch_add(piece.len() as u64, Relaxed);
-        self.journal.wrote(piece.len() as u64);
-        match &mut self.output {
-            Output::Folder(output) => output.write(piece),
-            Output::Parts(output) => output.write(piece),
-        }
+        let written = match &mut self.output {
+            Output::Folder(output) => output.write(piece)?,
+            Output::Parts(output) => {
+                output.write(piece)?;
+                piece.len()
+            }
+        };
+        let hashed = (piece.len() - written) as u64;
+        self.journal.wrote(written as u64 + hashed / HOLES_ARE_CHEAPER);
+        Ok(())
     }
 
     fn note_parts(&mut self) {
@@ -358,7 +383,7 @@ impl PackageWriter {
         self.note_parts();
         self.journal.add(Line::File { path: path.clone(), entry });
         if self.journal.is_due() {
-            self.journal.checkpoint().map_err(at("the disk"))?;
+            self.journal.checkpoint(None).map_err(at("the disk"))?;
         }
         Ok(entry)
     }

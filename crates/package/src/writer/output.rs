@@ -65,21 +65,30 @@ impl FolderOutput {
         Ok(())
     }
 
-    /// Writes a piece. Pieces of zeros become holes, where the file system has them.
-    pub(super) fn write(&mut self, piece: &[u8]) -> io::Result<()> {
+    pub(super) fn open(&self) -> Option<&File> {
+        self.open.as_ref().map(|(file, _)| file)
+    }
+
+    /// Writes a piece. Pieces of zeros become holes, where the file system has them. Returns how many bytes were written.
+    pub(super) fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
         let Some((file, _)) = &mut self.open else { return Err(io::ErrorKind::NotConnected.into()) };
         if ZEROS.get(..piece.len()) == Some(piece) {
-            return file.seek_relative(piece.len() as i64);
+            return file.seek_relative(piece.len() as i64).map(|()| 0);
         }
-        file.write_all(piece)
+        file.write_all(piece).map(|()| piece.len())
+    }
+
+    /// Makes the file as long as what was written to it: a hole at the end has not done so yet.
+    pub(super) fn extend(&mut self) -> io::Result<()> {
+        let Some((file, _)) = &mut self.open else { return Err(io::ErrorKind::NotConnected.into()) };
+        let end = file.stream_position()?;
+        file.set_len(end)
     }
 
     /// Completes the file and gives it its name.
     pub(super) fn finish(&mut self, path: &PackagePath, modified_at: i64) -> io::Result<()> {
-        let Some((mut file, from)) = self.open.take() else { return Err(io::ErrorKind::NotConnected.into()) };
-        // A hole at the end has not made the file longer yet.
-        let end = file.stream_position()?;
-        file.set_len(end)?;
+        self.extend()?;
+        let Some((file, from)) = self.open.take() else { return Err(io::ErrorKind::NotConnected.into()) };
         set_modified(&file, modified_at)?;
         let to = path.below(&self.files);
         if let Some(folder) = to.parent() {
@@ -125,6 +134,10 @@ impl PartsOutput {
 
     pub(super) fn size(&self) -> u64 {
         self.size
+    }
+
+    pub(super) fn open(&self) -> Option<&File> {
+        self.open.as_ref().map(|(file, _)| file)
     }
 
     fn new_part(&self, index: u64) -> PathBuf {

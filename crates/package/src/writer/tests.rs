@@ -78,6 +78,7 @@ impl Export<'_> {
             part_size: self.part_size,
             base: self.base.map(base_of),
             now_ms: 1_700_000_000_000,
+            journal_secret: Some("of this gateway".into()),
         };
         PackageWriter::open(self.to, options, Arc::clone(progress))
     }
@@ -326,6 +327,81 @@ fn an_export_that_was_interrupted_goes_on_and_a_stale_rest_is_not_taken() {
         assert_whole(&Package::open(to.path()).unwrap(), &tree);
         assert_whole(&Export { id: "4", ..export }.run(&mut Sums::default()), &tree);
     }
+}
+
+#[test]
+fn an_export_does_not_go_on_with_a_journal_that_somebody_else_wrote() {
+    let (weights, to) = folders();
+    let tree = tree(weights.path());
+    let export =
+        Export { weights: weights.path(), to: to.path(), part_size: None, base: None, id: "1", dump: b"x" };
+    let interrupted = || {
+        let mut writer = export.begin(&Arc::default()).unwrap();
+        export.fill(&mut writer, &mut Sums::default()).unwrap();
+        writer.journal.flush().unwrap();
+    };
+    let file = to.path().join(STAGING).join("journal");
+    interrupted();
+    let text = fs::read_to_string(&file).unwrap();
+    let lines: Vec<_> = text.split_inclusive('\n').collect();
+
+    // The last line is cut: those before it count, and so do those that are added then.
+    fs::write(&file, &text[..text.len() - 5]).unwrap();
+    let writer = export.begin(&Arc::default()).unwrap();
+    assert_eq!(writer.known.len(), lines.len() - 3, "no `begin`, no image, and not the last file");
+    drop(writer);
+    assert_eq!(fs::read_to_string(&file).unwrap(), lines[..lines.len() - 1].concat());
+    interrupted();
+    assert_eq!(fs::read_to_string(&file).unwrap(), text);
+
+    let (mac, json) = lines[1].split_once(' ').unwrap();
+    let with_sum = json.replacen("\"sha256\":\"", "\"sha256\":\"0", 1).replacen("0\",", "\",", 1);
+    let mut by_other = Vec::new();
+    let other = Key::new(Some(&"of another gateway".into())).unwrap();
+    other.write(&Line::Image(image()), &mut by_other).unwrap();
+    let by_other = String::from_utf8(by_other).unwrap();
+    for line in [format!("{mac} {with_sum}"), json.to_owned(), by_other, "\n".to_owned()] {
+        fs::write(&file, [lines[0], &line, &lines[1..].concat()].concat()).unwrap();
+        let writer = export.begin(&Arc::default()).unwrap();
+        assert_eq!((writer.known.len(), writer.known_images.len()), (0, 0), "{line}");
+        drop(writer);
+        assert_eq!(fs::read_to_string(&file).unwrap(), lines[0], "{line}");
+    }
+    assert_whole(&export.run(&mut Sums::default()), &tree);
+}
+
+#[test]
+fn an_export_that_was_interrupted_in_a_hole_goes_on_there() {
+    let (weights, to) = folders();
+    let file = weights.path().join("models/sparse");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, noise(40 << 20, 9)).unwrap();
+    File::options().write(true).open(&file).unwrap().set_len(640 << 20).unwrap();
+    let export =
+        Export { weights: weights.path(), to: to.path(), part_size: None, base: None, id: "1", dump: b"x" };
+    let progress: Arc<Progress> = Arc::default();
+    let mut writer = export.begin(&progress).unwrap();
+    let seen = Arc::clone(&progress);
+    let watcher = std::thread::spawn(move || {
+        while seen.bytes.load(Relaxed) < 540 << 20 {
+            std::thread::yield_now();
+        }
+        seen.stop.store(true, Relaxed);
+    });
+    let stopped = export.fill(&mut writer, &mut Sums::default()).unwrap_err();
+    assert!(matches!(stopped, WriteError::Stopped), "{stopped}");
+    watcher.join().unwrap();
+    drop(writer);
+
+    let read = || {
+        let io = fs::read_to_string("/proc/thread-self/io").unwrap();
+        io.lines().next().unwrap().trim_start_matches("rchar: ").parse::<u64>().unwrap()
+    };
+    let before = read();
+    let package = export.run(&mut Sums::default());
+    let again = (read() - before) >> 20;
+    assert!(again < 300, "{again} of 640 MiB were read again");
+    assert_eq!(verify(&package, 2, &Progress::default()).unwrap(), []);
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn names(problem: &str, name: &str) -> bool {
     match name {
         MANIFEST => problem.contains("manifest"),
         name if name.starts_with("parts/") => {
-            problem.contains("`models/") || problem.contains("`db/") || problem.contains("`parts/")
+            ["models/", "manifests/", "db/", "parts/"].iter().any(|it| problem.contains(&format!("`{it}")))
         }
         name => problem.contains(&format!("`{name}`")),
     }
