@@ -110,6 +110,15 @@ pub struct Job {
     pub updated_at: Timestamp,
 }
 
+impl Job {
+    /// Returns the record of the job as it is when it ends at `now`. What it made counts only if it completed.
+    #[must_use]
+    pub fn ended(self, state: JobState, error: Option<String>, now: Timestamp) -> Self {
+        let artifacts = self.artifacts.filter(|_| state == JobState::Completed);
+        Self { state, error, artifacts, finished_at: Some(now), updated_at: now, ..self }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

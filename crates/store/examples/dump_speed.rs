@@ -75,7 +75,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let scratch = target.load(BufReader::new(File::open(&path)?), folder, "speed", Some(&proof)).await?;
     let load = seconds(start);
     let start = Instant::now();
-    target.swap(scratch, true).await?;
+    target.swap(scratch, true, None).await?;
     let swap = seconds(start);
     target.close().await;
     store.close().await;

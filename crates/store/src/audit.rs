@@ -8,7 +8,7 @@ use gantry_domain::{
 use crate::{
     Decoded, StoreError, StoreResult, Tx,
     page::{clean, fold},
-    tx::{on_db, row},
+    tx::{Conn, on_conn, on_db, row},
 };
 
 /// Conditions on audit rows. A row must meet all that are set.
@@ -117,47 +117,50 @@ const SPELLINGS: usize = 8;
 const HEAD: &str = "head";
 const ANCHOR: &str = "anchor";
 
+/// Appends a row and returns its number; see [`Tx::audit`].
+pub(crate) async fn append(conn: &mut Conn<'_>, entry: &AuditEntry, now: Timestamp) -> StoreResult<i64> {
+    // Locks the row, so that the next transaction that appends reads the hash of this one.
+    const LOCK: &str = "UPDATE audit_chain SET seq = seq + 1 WHERE name = $1 RETURNING seq, hash";
+    const SQL: &str = concat!(
+        "INSERT INTO audit (",
+        columns!(),
+        ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
+    );
+    const MOVE: &str = "UPDATE audit_chain SET hash = $2 WHERE name = $1";
+    let (seq, previous): (i64, Vec<u8>) =
+        on_conn!(conn, |conn| sqlx::query_as(LOCK).bind(HEAD).fetch_one(conn).await)?;
+    let previous = hash(previous, || HEAD.to_owned())?;
+    let row = new_row(entry, seq, now, &previous);
+    on_conn!(conn, |conn| {
+        sqlx::query(SQL)
+            .bind(row.seq)
+            .bind(row.at.0)
+            .bind(row.actor_type.as_str())
+            .bind(row.actor_id)
+            .bind(row.actor.as_deref())
+            .bind(row.action.as_str())
+            .bind(row.object_type.as_str())
+            .bind(row.object_id.as_str())
+            .bind(row.before.as_deref())
+            .bind(row.after.as_deref())
+            .bind(row.ip.as_deref())
+            .bind(row.request_id.as_deref())
+            .bind(row.user_agent.as_deref())
+            .bind(&row.prev_hash[..])
+            .bind(&row.hash[..])
+            .execute(conn)
+            .await
+            .map(drop)
+    })?;
+    on_conn!(conn, |conn| sqlx::query(MOVE).bind(HEAD).bind(&row.hash[..]).execute(conn).await.map(drop))?;
+    Ok(seq)
+}
+
 impl Tx {
     /// Appends a row and returns its number. Call it last, right before [`Tx::commit`]: from here on no other gateway
     /// can append until the transaction ends, and nothing but the row of [`Tx::change_counter`] is locked after it.
     pub async fn audit(&mut self, entry: &AuditEntry, now: Timestamp) -> StoreResult<i64> {
-        // Locks the row, so that the next transaction that appends reads the hash of this one.
-        const LOCK: &str = "UPDATE audit_chain SET seq = seq + 1 WHERE name = $1 RETURNING seq, hash";
-        const SQL: &str = concat!(
-            "INSERT INTO audit (",
-            columns!(),
-            ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
-        );
-        const MOVE: &str = "UPDATE audit_chain SET hash = $2 WHERE name = $1";
-        let (seq, previous): (i64, Vec<u8>) =
-            on_db!(self, |conn| sqlx::query_as(LOCK).bind(HEAD).fetch_one(conn).await)?;
-        let previous = hash(previous, || HEAD.to_owned())?;
-        let row = new_row(entry, seq, now, &previous);
-        on_db!(self, |conn| {
-            sqlx::query(SQL)
-                .bind(row.seq)
-                .bind(row.at.0)
-                .bind(row.actor_type.as_str())
-                .bind(row.actor_id)
-                .bind(row.actor.as_deref())
-                .bind(row.action.as_str())
-                .bind(row.object_type.as_str())
-                .bind(row.object_id.as_str())
-                .bind(row.before.as_deref())
-                .bind(row.after.as_deref())
-                .bind(row.ip.as_deref())
-                .bind(row.request_id.as_deref())
-                .bind(row.user_agent.as_deref())
-                .bind(&row.prev_hash[..])
-                .bind(&row.hash[..])
-                .execute(conn)
-                .await
-                .map(drop)
-        })?;
-        on_db!(self, |conn| {
-            sqlx::query(MOVE).bind(HEAD).bind(&row.hash[..]).execute(conn).await.map(drop)
-        })?;
-        Ok(seq)
+        on_db!(self, |conn| append(&mut conn.into(), entry, now).await)
     }
 
     /// Returns one page of rows, newest first, and how many there are on all pages.

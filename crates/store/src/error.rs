@@ -59,12 +59,21 @@ pub enum StoreError {
     /// Another restore into the database is under way.
     #[error("another restore into this database is under way")]
     RestoreRuns,
+    /// The job that restores has ended meanwhile, because somebody cancelled it. Nothing was changed.
+    #[error("the job has ended before the restored database could be put in place")]
+    JobEnded,
     /// Everything else: the database can't be reached, is damaged or full, or the statement failed.
     #[error("the database did not answer as expected")]
     Database(#[source] sqlx::Error),
 }
 
 impl StoreError {
+    /// The error of a server that took the connection and does not answer.
+    pub(crate) fn silent_server() -> Self {
+        let said = "the server took the connection and says nothing: it is frozen, or it is no Postgres";
+        Self::Database(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, said)))
+    }
+
     /// Returns the id of the row that does not decode.
     pub fn row(&self) -> Option<&str> {
         match self {

@@ -8,7 +8,7 @@ use std::{
 
 use sqlx::{ConnectOptions, Connection, postgres::PgConnectOptions, sqlite::SqliteConnectOptions};
 
-use crate::{DatabaseKind, StoreError, StoreResult, migration_versions, store::silent_server};
+use crate::{DatabaseKind, StoreError, StoreResult, migration_versions};
 
 /// Longest time that [`inspect`] may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -33,7 +33,7 @@ pub struct Inspection {
 pub async fn inspect(url: &str) -> StoreResult<Inspection> {
     let newest = migration_versions().map(|(number, _)| number).max().unwrap_or(0);
     let (kind, version, may_create) =
-        tokio::time::timeout(LIMIT, version(url)).await.map_err(|_| silent_server())??;
+        tokio::time::timeout(LIMIT, version(url)).await.map_err(|_| StoreError::silent_server())??;
     Ok(Inspection { kind, version, newest, may_create })
 }
 

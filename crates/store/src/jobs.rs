@@ -8,7 +8,7 @@ use gantry_domain::{
 use crate::{
     StoreError, StoreResult, Tx,
     page::clean,
-    tx::{on_db, row},
+    tx::{Conn, on_conn, on_db, row},
 };
 
 /// Most jobs that are kept after their end.
@@ -22,16 +22,6 @@ pub struct NewJob {
     pub object: String,
     /// The gateway that does it.
     pub gateway: String,
-}
-
-/// How a job ended.
-#[derive(Debug, Clone, Copy)]
-pub struct JobEnd<'a> {
-    pub state: JobState,
-    /// Why it failed.
-    pub error: Option<&'a str>,
-    /// What it made.
-    pub artifacts: Option<&'a serde_json::Value>,
 }
 
 row! {
@@ -96,6 +86,29 @@ fn bytes(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
+/// Stores the whole record of a job that ends. Only the first end counts: `false` if the job has ended before.
+pub(crate) async fn end_with(conn: &mut Conn<'_>, job: &Job) -> StoreResult<bool> {
+    const SQL: &str = "UPDATE jobs SET state = $2, error = $3, finished_at = $4, updated_at = $5, artifacts = $6, \
+                       step = $7, done_bytes = $8, total_bytes = $9, log = $10 WHERE id = $1 AND state = 'running'";
+    let rows = on_conn!(conn, |conn| {
+        sqlx::query(SQL)
+            .bind(job.id.0)
+            .bind(job.state.as_str())
+            .bind(job.error.as_deref().map(clean))
+            .bind(job.finished_at.map(|it| it.0))
+            .bind(job.updated_at.0)
+            .bind(job.artifacts.as_ref().map(ToString::to_string))
+            .bind(clean(&job.progress.step))
+            .bind(bytes(job.progress.done_bytes))
+            .bind(job.progress.total_bytes.map(bytes))
+            .bind(clean(&serde_json::json!(job.log).to_string()))
+            .execute(conn)
+            .await
+            .map(|done| done.rows_affected())
+    })?;
+    Ok(rows > 0)
+}
+
 impl Tx {
     /// Adds a job that runs. Jobs that ended long ago, beyond the last 100, are deleted.
     ///
@@ -147,23 +160,9 @@ impl Tx {
         Ok(())
     }
 
-    /// Ends a job. Only the first end counts: `false` if the job has ended before.
-    pub async fn end_job(&mut self, id: JobId, end: &JobEnd<'_>, now: Timestamp) -> StoreResult<bool> {
-        const SQL: &str = "UPDATE jobs SET state = $2, error = $3, finished_at = $4, updated_at = $4, artifacts = $5 \
-                           WHERE id = $1 AND state = 'running'";
-        let artifacts = end.artifacts.map(ToString::to_string);
-        let rows = on_db!(self, |conn| {
-            sqlx::query(SQL)
-                .bind(id.0)
-                .bind(end.state.as_str())
-                .bind(end.error.map(clean))
-                .bind(now.0)
-                .bind(artifacts)
-                .execute(conn)
-                .await
-                .map(|done| done.rows_affected())
-        })?;
-        Ok(rows > 0)
+    /// Ends a job with this record. Only the first end counts: `false` if the job has ended before.
+    pub async fn end_job(&mut self, job: &Job) -> StoreResult<bool> {
+        on_db!(self, |conn| end_with(&mut conn.into(), job).await)
     }
 
     /// Returns a job.

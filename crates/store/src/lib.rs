@@ -50,7 +50,7 @@ pub use dump::{
 };
 pub use error::{Constraint, StoreError, StoreResult};
 pub use inspect::{DatabaseAddress, Inspection, database_address, inspect};
-pub use jobs::{JobEnd, NewJob};
+pub use jobs::NewJob;
 pub use keys::{KeyColumn, KeyFilter, NewKey};
 pub use kind::DatabaseKind;
 pub use migrate::versions as migration_versions;
@@ -61,6 +61,7 @@ pub use reseal::Resealed;
 pub use restore::{
     offline::{RestoredFile, open_dump, restore_file},
     pending::finish_pending,
+    record::SwapRecord,
     scratch::Scratch,
 };
 pub use seal::{InvalidKey, Seal};

@@ -338,19 +338,13 @@ fn postgres_options(url: &str) -> StoreResult<PgConnectOptions> {
         .statement_cache_capacity(STATEMENTS))
 }
 
-/// The error of a server that took the connection and does not answer.
-pub(crate) fn silent_server() -> StoreError {
-    let said = "the server took the connection and says nothing: it is frozen, or it is no Postgres";
-    StoreError::Database(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, said)))
-}
-
 async fn open_postgres(url: &str) -> StoreResult<Pools> {
     let options = postgres_options(url)?;
     // This is a separate connection: closing it also frees the advisory lock if applying the schema failed.
     let late = |_| StoreError::Database(sqlx::Error::PoolTimedOut);
     let connecting = PgConnection::connect_with(&options);
     let connected = tokio::time::timeout(POSTGRES_CONNECT, connecting).await;
-    let mut conn = connected.map_err(|_| silent_server())??;
+    let mut conn = connected.map_err(|_| StoreError::silent_server())??;
     let migrated = tokio::time::timeout(POSTGRES_MIGRATE, async {
         let done = apply(DatabaseKind::Postgres, &mut conn).await;
         conn.close().await?;

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{Stream, TryStreamExt};
-use sqlx::{FromRow, Row, Sqlite, Transaction};
+use sqlx::{FromRow, PgConnection, Row, Sqlite, SqliteConnection, Transaction};
 
 use crate::{Seal, StoreError, StoreResult, pg_transaction::PgTransaction};
 
@@ -39,6 +39,24 @@ pub(crate) enum AdvisoryLock {
 pub(crate) enum Db {
     Sqlite(Transaction<'static, Sqlite>),
     Postgres(PgTransaction),
+}
+
+/// A connection with a transaction, of one of the two drivers, for statements that are also used without a [`Tx`].
+pub(crate) enum Conn<'a> {
+    Sqlite(&'a mut SqliteConnection),
+    Postgres(&'a mut PgConnection),
+}
+
+impl<'a> From<&'a mut SqliteConnection> for Conn<'a> {
+    fn from(conn: &'a mut SqliteConnection) -> Self {
+        Self::Sqlite(conn)
+    }
+}
+
+impl<'a> From<&'a mut PgConnection> for Conn<'a> {
+    fn from(conn: &'a mut PgConnection) -> Self {
+        Self::Postgres(conn)
+    }
 }
 
 impl Tx {
@@ -139,6 +157,23 @@ macro_rules! on_db {
     }};
 }
 pub(crate) use on_db;
+
+/// Runs `$body` on a [`Conn`], as [`on_db`] does on a [`Tx`].
+macro_rules! on_conn {
+    ($on:expr, |$conn:ident| $body:expr) => {
+        match $on {
+            $crate::tx::Conn::Sqlite($conn) => {
+                let $conn = &mut **$conn;
+                $body
+            }
+            $crate::tx::Conn::Postgres($conn) => {
+                let $conn = &mut **$conn;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use on_conn;
 
 /// Makes the span of a statement; see [`on_db`]. While level `debug` is off, this compares a number and nothing else.
 macro_rules! statement_span {

@@ -21,7 +21,6 @@ use gantry_domain::{
     schema::{Components, Shape, anything, one_of},
     view,
 };
-use gantry_store::JobEnd;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -190,12 +189,8 @@ pub(crate) async fn cancel(app: State<App>, DeploymentId(id): DeploymentId) -> O
             return Err(Parts::invalid_state("another gateway does this job: cancel it there"));
         }
         let mut tx = app.store.write().await?;
-        let end = JobEnd {
-            state: JobState::Failed,
-            error: Some("interrupted: its gateway has not been heard of for a minute"),
-            artifacts: None,
-        };
-        tx.end_job(id, &end, app.clock.now()).await?;
+        let why = "interrupted: its gateway has not been heard of for a minute";
+        tx.end_job(&job.ended(JobState::Failed, Some(why.to_owned()), app.clock.now())).await?;
         tx.commit().await?;
         return Ok(Json(DeploymentJob::of(&app, find(&app, id).await?)));
     }

@@ -104,9 +104,7 @@ pub async fn restore(
     let work = |job| {
         thread::run(own, job, move |work| {
             work.audit(&did)?;
-            restore::run(work, &request)?;
-            // The row from before is in the old database, or in its backup.
-            work.audit(&did)
+            restore::run(work, &request, &did)
         })
     };
     let started = control.jobs.start(JobKind::DbRestore, &object, work).await;

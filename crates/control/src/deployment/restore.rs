@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
-use gantry_domain::{ApiError, deployment::RestoreRequest};
+use gantry_domain::{ApiError, audit::AuditEntry, deployment::RestoreRequest};
 use gantry_package::{
     checksums::Sha256Sum,
     contents::{DUMP, Database, RESTORE_BACKUPS},
@@ -17,7 +17,7 @@ use gantry_package::{
     path::PackagePath,
     verify::Progress,
 };
-use gantry_store::{DumpSecrets, Proof, StoreError, check_dump};
+use gantry_store::{DumpSecrets, Proof, StoreError, SwapRecord, check_dump};
 use serde::Serialize;
 
 use super::{
@@ -42,8 +42,9 @@ struct Made {
     dumped_at: Option<String>,
 }
 
-/// Restores the dump. Until the swap the database is untouched; after it, it is the dump's and proven.
-pub(super) fn run(work: &Work, request: &RestoreRequest) -> Result<(), ApiError> {
+/// Restores the dump. Until the swap the database is untouched; after it, it is the dump's and proven, and has the end of
+/// the job and a row of the audit log (`did`; the row from before is in the old database, or in its backup).
+pub(super) fn run(work: &Work, request: &RestoreRequest, did: &AuditEntry) -> Result<(), ApiError> {
     let store = &work.control.store;
     work.job.step("looking at the dump");
     let expected = expected(work, request)?;
@@ -77,11 +78,13 @@ pub(super) fn run(work: &Work, request: &RestoreRequest) -> Result<(), ApiError>
     }
     let (proof, dumped_at) = (scratch.proof().clone(), scratch.header().map(|it| it.created_at.clone()));
     work.job.step("putting the restored database in place");
-    // From here on a cancel is too late: the swap is one transaction, and ends soon.
-    let swapped = work.wait_whatever(store.swap(scratch, request.drop_existing));
+    work.job.made(artifacts(&Made { proof, backup, dumped_at }));
+    let now = work.control.clock.now();
+    let record = SwapRecord { job: &work.job.completed(now), did, now };
+    // The swap is one transaction. If the job is cancelled meanwhile, whichever ends the job's record first wins.
+    let swapped = work.wait_whatever(store.swap(scratch, request.drop_existing, Some(&record)));
     swapped.map_err(|error| unrestored(&error))?;
     work.control.restores.send_modify(|n| *n += 1);
-    work.job.made(artifacts(&Made { proof, backup, dumped_at }));
     Ok(())
 }
 

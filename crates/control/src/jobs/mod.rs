@@ -22,10 +22,10 @@ use std::{
 
 use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use gantry_domain::{
-    ApiError, Clock, ErrorCode, JobId,
+    ApiError, Clock, ErrorCode, JobId, Timestamp,
     job::{Job, JobKind, JobProgress, JobState, MAX_LOG_LINES},
 };
-use gantry_store::{JobEnd, NewJob, Store, StoreError, StoreResult, in_time};
+use gantry_store::{NewJob, Store, StoreError, StoreResult, in_time};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{
@@ -128,6 +128,12 @@ impl JobHandle {
     /// Says what the job made. It is stored if the job ends well.
     pub fn made(&self, artifacts: Value) {
         self.note(|notes| notes.artifacts = Some(artifacts));
+    }
+
+    /// Returns the record as it would be if the job completed now, for work that ends its record together with the rest
+    /// of what it stores.
+    pub fn completed(&self, now: Timestamp) -> Job {
+        self.snapshot().ended(JobState::Completed, None, now)
     }
 
     /// Returns the id of the job.
@@ -277,16 +283,15 @@ impl Jobs {
             Some(_) if handle.0.cancel.is_cancelled() => (JobState::Cancelled, None),
             Some(error) => (JobState::Failed, Some(error.message.clone())),
         };
-        let now = self.clock.now();
-        let mut job = Job { state, error, finished_at: Some(now), updated_at: now, ..handle.snapshot() };
-        if state != JobState::Completed {
-            job.artifacts = None;
-        }
+        let mut job = handle.snapshot().ended(state, error, self.clock.now());
         let store = async {
             let mut tx = self.store.write().await?;
-            tx.update_job(job.id, &job.progress, &job.log, now).await?;
-            let end = JobEnd { state, error: job.error.as_deref(), artifacts: job.artifacts.as_ref() };
-            tx.end_job(job.id, &end, now).await?;
+            if !tx.end_job(&job).await?
+                && let Some(before) = tx.job(job.id).await?
+            {
+                // The work has ended the record itself, and may have been cancelled a moment later.
+                job = before;
+            }
             tx.commit().await
         };
         note(in_time(store).await, "the end of a job could not be stored");
@@ -299,8 +304,8 @@ impl Jobs {
         let mut tx = self.store.write().await?;
         for job in tx.running_jobs(&self.gateway).await? {
             if !self.running.lock().contains_key(&job.id) {
-                let end = JobEnd { state: JobState::Failed, error: Some(INTERRUPTED), artifacts: None };
-                tx.end_job(job.id, &end, self.clock.now()).await?;
+                let why = Some(INTERRUPTED.to_owned());
+                tx.end_job(&job.ended(JobState::Failed, why, self.clock.now())).await?;
             }
         }
         tx.commit().await

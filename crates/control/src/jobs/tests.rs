@@ -1,5 +1,6 @@
 //! Jobs on a real database.
 
+use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
@@ -105,6 +106,38 @@ async fn a_job_goes_on_when_nobody_waits_and_ends_soon_when_it_is_cancelled() {
     assert!(gateway.jobs.cancel(id));
     assert!(result.await.unwrap().is_err());
     assert_eq!(records(&store).await[0].state, JobState::Cancelled);
+    gateway.end().await;
+}
+
+#[tokio::test]
+async fn a_job_that_ended_its_record_itself_is_not_cancelled_afterwards() {
+    let dir = TempDir::new().unwrap();
+    let store = store(&dir).await;
+    let gateway = start(&store);
+    let mut updates = gateway.jobs.updates();
+    let own = store.clone();
+    let ends = |handle: JobHandle| async move {
+        let mut tx = own.write().await.unwrap();
+        handle.made(json!({ "rows": 1 }));
+        assert!(tx.end_job(&handle.completed(Timestamp(7))).await.unwrap());
+        tx.commit().await.unwrap();
+        handle.cancelled().await;
+        Err::<(), _>(ApiError::internal())
+    };
+    let (job, result) = gateway.jobs.start(JobKind::DbRestore, "p", ends).await.unwrap();
+    while records(&store).await[0].state == JobState::Running {
+        tokio::task::yield_now().await;
+    }
+    assert!(gateway.jobs.cancel(job.id));
+    assert!(result.await.unwrap().is_err());
+    let record = records(&store).await.remove(0);
+    assert_eq!((record.state, record.finished_at), (JobState::Completed, Some(Timestamp(7))));
+    assert_eq!(record.artifacts, Some(json!({ "rows": 1 })));
+    let mut last = None;
+    while let Ok(update) = updates.try_recv() {
+        last = Some(update);
+    }
+    assert_eq!(last, Some(record));
     gateway.end().await;
 }
 

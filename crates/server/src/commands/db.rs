@@ -102,7 +102,7 @@ async fn copy(old: &Store, new: &Store, data: &Path, now: Timestamp) -> anyhow::
     file.rewind()?;
     let from = BufReader::with_capacity(1 << 20, file);
     let scratch = new.load(from, data, "promote", Some(&proof)).await?;
-    new.swap(scratch, false).await?;
+    new.swap(scratch, false, None).await?;
     // Counted in the new database itself, row by row.
     let found = new.dump(DumpSecrets::AsStored, now, &mut io::sink()).await?;
     let differences = found.differences(&proof);

@@ -187,7 +187,7 @@ async fn replace_server(
         }
         let scratch = store.load(dump.read()?, data, "offline", Some(proof)).await;
         let scratch = scratch.context("nothing was restored")?;
-        store.swap(scratch, true).await.context("nothing was restored")?;
+        store.swap(scratch, true, None).await.context("nothing was restored")?;
         Ok(kept)
     };
     let done = done.await;

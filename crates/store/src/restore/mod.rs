@@ -6,6 +6,7 @@ mod load;
 pub(crate) mod offline;
 pub(crate) mod pending;
 mod postgres;
+pub(crate) mod record;
 pub(crate) mod scratch;
 mod sqlite;
 mod swap;

@@ -3,6 +3,7 @@
 use crate::{
     Store, StoreError, StoreResult,
     restore::{
+        record::SwapRecord,
         scratch::{Base, Scratch},
         sqlite,
         swap_postgres::{self, Outcome},
@@ -33,17 +34,23 @@ impl Store {
     /// given to other roles have to be given again.
     ///
     /// # Errors
-    /// [`StoreError::KindDiffers`] if the scratch database is not of this kind; [`StoreError::Exists`] without `drop_existing` if there is any user; [`StoreError::Unproven`] if the tables of
-    /// the live database were changed by hand. After an error nothing was changed, with one exception: if the connection
+    /// [`StoreError::KindDiffers`] if the scratch database is not of this kind; [`StoreError::Exists`] without
+    /// `drop_existing` if there is any user; [`StoreError::Unproven`] if the tables of the live database were changed by
+    /// hand; [`StoreError::JobEnded`] if the job of `record` was cancelled. After an error nothing was changed, with one exception: if the connection
     /// to Postgres broke at the commit and can't be made again, the rows are the old or the new ones.
-    pub async fn swap(&self, scratch: Scratch, drop_existing: bool) -> StoreResult<()> {
+    pub async fn swap(
+        &self,
+        scratch: Scratch,
+        drop_existing: bool,
+        record: Option<&SwapRecord<'_>>,
+    ) -> StoreResult<()> {
         match (self.pools(), scratch.base) {
             (Pools::Sqlite { writer, .. }, Base::File { conn, file }) => {
                 sqlite::close(conn, file.path()).await?;
-                swap_sqlite::swap(writer, file.path(), drop_existing).await?;
+                swap_sqlite::swap(writer, file.path(), drop_existing, record).await?;
             }
             (Pools::Postgres { pool, .. }, Base::Schema { conn, schemas }) => {
-                let outcome = swap_postgres::swap(conn, &schemas, drop_existing).await?;
+                let outcome = swap_postgres::swap(conn, &schemas, drop_existing, record).await?;
                 if let Outcome::Unanswered(error) = outcome
                     && !swap_postgres::is_committed(pool, &schemas).await?
                 {

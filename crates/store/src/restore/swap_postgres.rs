@@ -15,6 +15,7 @@ use crate::{
     migrate,
     restore::{
         postgres::{LOCK, Schemas, drop_schema},
+        record::SwapRecord,
         swap_sqlite::KEPT_META,
     },
 };
@@ -44,9 +45,10 @@ pub(super) async fn swap(
     mut conn: PgConnection,
     schemas: &Schemas,
     drop_existing: bool,
+    record: Option<&SwapRecord<'_>>,
 ) -> StoreResult<Outcome> {
     PgTransactionManager::commit(&mut conn).await?;
-    let done = try_swap(&mut conn, schemas, drop_existing).await;
+    let done = try_swap(&mut conn, schemas, drop_existing, record).await;
     if done.is_err() {
         // The error that came first is returned; what is left here goes with the next restore.
         let _ = drop_schema(&mut conn, &schemas.scratch).await;
@@ -65,7 +67,12 @@ pub(super) async fn is_committed(pool: &PgPool, schemas: &Schemas) -> StoreResul
     Ok(sqlx::query_scalar(SQL).bind(&schemas.scratch).fetch_one(pool).await?)
 }
 
-async fn try_swap(conn: &mut PgConnection, schemas: &Schemas, drop_existing: bool) -> StoreResult<Outcome> {
+async fn try_swap(
+    conn: &mut PgConnection,
+    schemas: &Schemas,
+    drop_existing: bool,
+    record: Option<&SwapRecord<'_>>,
+) -> StoreResult<Outcome> {
     let newest = migrate::versions().map(|it| it.0).max().unwrap_or(0);
     let schema = Schema::at(newest).map_err(|it| StoreError::Schema(it.to_string()))?;
     let until = Instant::now() + PATIENCE;
@@ -76,7 +83,7 @@ async fn try_swap(conn: &mut PgConnection, schemas: &Schemas, drop_existing: boo
         let steps = STEP % order.len().max(1);
         order.rotate_left(steps);
         let replaced = match sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *conn).await {
-            Ok(_) => replace(conn, schemas, &schema, drop_existing).await,
+            Ok(_) => replace(conn, schemas, &schema, drop_existing, record).await,
             Err(error) => Err(error.into()),
         };
         let Err(error) = replaced else { return commit(conn).await };
@@ -112,6 +119,7 @@ async fn replace(
     schemas: &Schemas,
     schema: &Schema,
     drop_existing: bool,
+    record: Option<&SwapRecord<'_>>,
 ) -> StoreResult<()> {
     let used = format!("SELECT EXISTS (SELECT 1 FROM {})", schemas.live("users"));
     if !drop_existing && sqlx::query_scalar::<_, bool>(AssertSqlSafe(used)).fetch_one(&mut *conn).await? {
@@ -126,7 +134,10 @@ async fn replace(
     sql.extend(row_by_row(schemas, schema));
     sqlx::raw_sql(AssertSqlSafe(sql.join("; "))).execute(&mut *conn).await?;
     drop_schema(conn, &schemas.scratch).await?;
-    Ok(())
+    match record {
+        Some(record) => record.write(conn.into()).await,
+        None => Ok(()),
+    }
 }
 
 /// The statements for the tables that stay.

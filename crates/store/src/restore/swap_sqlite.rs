@@ -8,12 +8,18 @@ use crate::{
     StoreError, StoreResult,
     dump::schema::{Schema, Table},
     migrate,
+    restore::record::SwapRecord,
 };
 
 /// Rows of `meta` that stay the live database's where it has them.
 pub(super) const KEPT_META: &str = "key IN ('instance_id', 'home', 'models_base_dir') OR key LIKE 'secret/%'";
 
-pub(super) async fn swap(writer: &SqlitePool, scratch: &Path, drop_existing: bool) -> StoreResult<()> {
+pub(super) async fn swap(
+    writer: &SqlitePool,
+    scratch: &Path,
+    drop_existing: bool,
+    record: Option<&SwapRecord<'_>>,
+) -> StoreResult<()> {
     const ATTACH: &str = "ATTACH $1 AS restored";
     let mut conn = writer.acquire().await?;
     // The connection is not given back, so that none of what follows is left on it, whatever happens.
@@ -24,6 +30,9 @@ pub(super) async fn swap(writer: &SqlitePool, scratch: &Path, drop_existing: boo
     sqlx::query(ATTACH).bind(path).execute(&mut *conn).await?;
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *conn).await?;
     replace(&mut conn, drop_existing).await?;
+    if let Some(record) = record {
+        record.write((&mut *conn).into()).await?;
+    }
     sqlx::raw_sql("COMMIT").execute(&mut *conn).await?;
     // The next writer has to wait for the end of this connection. What was committed stays if the end fails.
     let _ = conn.close().await;

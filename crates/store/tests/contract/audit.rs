@@ -35,7 +35,7 @@ pub(crate) async fn write(store: &Store, action: Action, object: &str, now: Time
 }
 
 /// Checks the chain as the verifier does, and returns how many rows are correct.
-async fn verify(store: &Store) -> Result<u64, Broken> {
+pub(crate) async fn verify(store: &Store) -> Result<u64, Broken> {
     let mut tx = store.read().await.unwrap();
     let (anchor, head) = tx.audit_ends().await.unwrap();
     let mut chain = Chain::after(anchor);

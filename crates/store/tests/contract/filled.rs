@@ -8,7 +8,7 @@ use gantry_domain::{
     model::{ModelConfig, ModelDraft, Phase, Task},
     usage::UsageRow,
 };
-use gantry_store::{DumpSecrets, JobEnd, Proof, RegistryEntry, Store};
+use gantry_store::{DumpSecrets, Proof, RegistryEntry, Store};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -128,9 +128,7 @@ pub(crate) async fn fill_small(store: &Store) -> JobId {
         tx.insert_chat_message(chat.id, &said, None).await.unwrap();
     }
     let ended = jobs::begin(&mut tx, "one").await;
-    let why = evil(4);
-    let end = JobEnd { state: JobState::Failed, error: Some(&why), artifacts: None };
-    tx.end_job(ended, &end, at(5)).await.unwrap();
+    jobs::end(&mut tx, ended, JobState::Failed, Some(&evil(4)), at(5)).await;
     let runs = jobs::begin(&mut tx, "one").await;
     let rows: Vec<_> = (0..SMALL).map(evil_usage).collect();
     tx.insert_usage(&rows).await.unwrap();

@@ -1,10 +1,10 @@
 //! Jobs.
 
 use gantry_domain::{
-    JobId,
-    job::{JobKind, JobProgress, JobState},
+    JobId, Timestamp,
+    job::{Job, JobKind, JobProgress, JobState},
 };
-use gantry_store::{Constraint, JobEnd, NewJob, StoreError, Tx};
+use gantry_store::{Constraint, NewJob, StoreError, Tx};
 use serde_json::json;
 
 use crate::harness::{Database, NOW, at, on_both};
@@ -14,7 +14,17 @@ pub(crate) async fn begin(tx: &mut Tx, gateway: &str) -> JobId {
     tx.insert_job(&new, NOW).await.unwrap().id
 }
 
-const COMPLETED: JobEnd<'_> = JobEnd { state: JobState::Completed, error: None, artifacts: None };
+/// Ends a job as it is. Returns whether that was its first end.
+pub(crate) async fn end(
+    tx: &mut Tx,
+    id: JobId,
+    state: JobState,
+    error: Option<&str>,
+    now: Timestamp,
+) -> bool {
+    let job = tx.job(id).await.unwrap().unwrap();
+    tx.end_job(&job.ended(state, error.map(str::to_owned), now)).await.unwrap()
+}
 
 on_both! {
     async fn one_deployment_job_runs_at_a_time(db: &Database) {
@@ -30,7 +40,8 @@ on_both! {
         let mut tx = db.store.write().await.unwrap();
         let (made, list) = (json!({ "path": "p\0" }), tx.deployment_jobs(10).await.unwrap());
         assert_eq!(list.iter().map(|it| it.id).collect::<Vec<_>>(), [export.id]);
-        tx.end_job(export.id, &JobEnd { artifacts: Some(&made), ..COMPLETED }, at(1)).await.unwrap();
+        let made_it = Job { artifacts: Some(made.clone()), ..export.clone() };
+        assert!(tx.end_job(&made_it.ended(JobState::Completed, None, at(1))).await.unwrap());
         assert_eq!(tx.job(export.id).await.unwrap().unwrap().artifacts, Some(made));
         let next = tx.insert_job(&new(JobKind::DbRestore, "two"), NOW).await.unwrap();
         assert!(next.id > export.id && export.id > image);
@@ -46,9 +57,8 @@ on_both! {
         let progress = JobProgress { step: "reads".to_owned(), done_bytes: 7, total_bytes: Some(9) };
         tx.update_job(id, &progress, &["one".to_owned(), "two\0".to_owned()], at(4)).await.unwrap();
         assert_eq!(tx.job(id).await.unwrap().unwrap().updated_at, at(4));
-        let failed = JobEnd { state: JobState::Failed, error: Some("no space\0"), artifacts: None };
-        assert!(tx.end_job(id, &failed, at(5)).await.unwrap());
-        assert!(!tx.end_job(id, &COMPLETED, at(6)).await.unwrap(), "only the first end counts");
+        assert!(end(&mut tx, id, JobState::Failed, Some("no space\0"), at(5)).await);
+        assert!(!end(&mut tx, id, JobState::Completed, None, at(6)).await, "only the first end counts");
         tx.update_job(id, &JobProgress::default(), &[], at(7)).await.unwrap();
         let ended = tx.jobs(10).await.unwrap().remove(0);
         assert_eq!((ended.state, ended.finished_at), (JobState::Failed, Some(at(5))));
@@ -63,8 +73,7 @@ on_both! {
         let mut last = runs;
         for _ in 0..103 {
             last = begin(&mut tx, "two").await;
-            let cancelled = JobEnd { state: JobState::Cancelled, ..COMPLETED };
-            tx.end_job(last, &cancelled, at(1)).await.unwrap();
+            end(&mut tx, last, JobState::Cancelled, None, at(1)).await;
         }
         let all = tx.jobs(1000).await.unwrap();
         assert_eq!(all.len(), 102, "what ended after the last one began is deleted by the next one");

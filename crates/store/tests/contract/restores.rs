@@ -4,7 +4,7 @@ use std::{fs, process::Command};
 
 use gantry_domain::{Role, audit::Action, job::JobState};
 use gantry_store::{
-    Candidate, DatabaseKind, DumpKind, DumpSecrets, JobEnd, Scratch, StoreError, check_dump, dump_file,
+    Candidate, DatabaseKind, DumpKind, DumpSecrets, Scratch, StoreError, check_dump, dump_file,
 };
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 pub(crate) async fn restore(db: &Database, text: &[u8], drop_existing: bool) -> Result<(), StoreError> {
     let dir = tempfile::tempdir().unwrap();
     let scratch = db.store.load(text, dir.path(), &name(), None).await?;
-    let done = db.store.swap(scratch, drop_existing).await;
+    let done = db.store.swap(scratch, drop_existing, None).await;
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "the scratch file is gone");
     done
 }
@@ -107,7 +107,7 @@ on_both! {
         assert!(tx.meta_get("secret/engine-key").await.unwrap().is_some(), "the dump had none");
         assert_eq!(tx.org(late.id).await.unwrap(), None);
         assert!(tx.insert_org("Later", NOW).await.unwrap().id > late.id, "its number is not given again");
-        assert!(tx.end_job(runs, &JobEnd { state: JobState::Completed, error: None, artifacts: None }, NOW).await.unwrap());
+        assert!(jobs::end(&mut tx, runs, JobState::Completed, None, NOW).await);
         tx.commit().await.unwrap();
     }
 
@@ -203,7 +203,7 @@ async fn one_kind_of_database_restores_into_the_other() {
     let dir = tempfile::tempdir().unwrap();
     let scratch = Scratch::in_file(&text[..], &dir.path().join("x.db"), Some(&proof)).await.unwrap();
     assert_eq!(scratch.header().unwrap().database, DatabaseKind::Postgres);
-    let error = postgres.store.swap(scratch, true).await.unwrap_err();
+    let error = postgres.store.swap(scratch, true, None).await.unwrap_err();
     assert!(matches!(error, StoreError::KindDiffers), "{error}");
     for db in [sqlite, postgres, back] {
         db.remove().await;
@@ -216,9 +216,7 @@ async fn what_pg_dump_wrote_is_restored() {
     let db = Database::postgres().await.unwrap();
     let runs = fill(&db.store).await;
     let mut tx = db.store.write().await.unwrap();
-    tx.end_job(runs, &JobEnd { state: JobState::Cancelled, error: None, artifacts: None }, NOW)
-        .await
-        .unwrap();
+    jobs::end(&mut tx, runs, JobState::Cancelled, None, NOW).await;
     tx.commit().await.unwrap();
     let proof = dump(&db, DumpSecrets::AsStored).await.1;
     let schema = db.texts("SELECT current_schema()::text").await.remove(0);
@@ -308,7 +306,7 @@ async fn a_sqlite_file_restores_like_a_dump() {
     let to = Database::sqlite().await;
     let source = gantry_store::open_dump(&backup, dir.path(), NOW).await.unwrap();
     let scratch = to.store.load(source, dir.path(), &name(), None).await.unwrap();
-    to.store.swap(scratch, false).await.unwrap();
+    to.store.swap(scratch, false, None).await.unwrap();
     assert_eq!(dump(&to, DumpSecrets::AsStored).await.1.differences(&proof), [""; 0]);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "only the backup");
     to.remove().await;

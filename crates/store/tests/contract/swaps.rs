@@ -10,12 +10,19 @@ use std::{
     task::Poll,
 };
 
-use gantry_domain::Role;
-use gantry_store::{
-    DatabaseKind, DumpSecrets, OrgFilter, Proof, Sort, Store, StoreError, finish_pending, restore_file,
+use gantry_domain::{
+    Role,
+    audit::Action,
+    job::{Job, JobState},
 };
+use gantry_store::{
+    DatabaseKind, DumpSecrets, OrgFilter, Proof, Sort, Store, StoreError, SwapRecord, finish_pending,
+    restore_file,
+};
+use serde_json::json;
 
 use crate::{
+    audit,
     filled::{dump, fill_small, name},
     harness::{Database, NOW, at, new_user, on_both},
     restores::left_schemas,
@@ -72,7 +79,7 @@ on_both! {
         let step = if db.store.kind() == DatabaseKind::Sqlite { 1 } else { 2 };
         for polls in (1..).step_by(step) {
             let scratch = db.store.load(&text[..], dir.path(), &name(), None).await.unwrap();
-            let swapped = dropped_after(db.store.swap(scratch, true), polls).await;
+            let swapped = dropped_after(db.store.swap(scratch, true, None), polls).await;
             db.store.remove_scratch(dir.path()).await.unwrap();
             let now = dump(db, DumpSecrets::Redacted).await.1;
             assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{polls} polls");
@@ -88,6 +95,43 @@ on_both! {
             }
         }
         assert!(ends.contains("load") && ends.contains("swap") && ends.contains("all"), "{ends:?}");
+        assert_eq!(left_schemas(db).await, [""; 0]);
+    }
+
+    async fn a_restore_its_jobs_end_and_its_row_of_the_audit_log_are_one(db: &Database) {
+        let id = fill_small(&db.store).await;
+        let (text, _) = dump_of_another(db).await;
+        let dir = tempfile::tempdir().unwrap();
+        let did = audit::entry(Action::DatabaseRestore, "p");
+        let running = db.store.read().await.unwrap().job(id).await.unwrap().unwrap();
+        let made = Job { artifacts: Some(json!({ "proof": 1 })), log: vec!["loaded".to_owned()], ..running };
+        let job = made.ended(JobState::Completed, None, at(7));
+        let record = SwapRecord { job: &job, did: &did, now: at(7) };
+        let step = if db.store.kind() == DatabaseKind::Sqlite { 3 } else { 5 };
+        for polls in (1..).step_by(step) {
+            let scratch = db.store.load(&text[..], dir.path(), &name(), None).await.unwrap();
+            let swapped = dropped_after(db.store.swap(scratch, true, Some(&record)), polls).await;
+            db.store.remove_scratch(dir.path()).await.unwrap();
+            audit::verify(&db.store).await.unwrap();
+            let mut tx = db.store.read().await.unwrap();
+            let is_new = tx.user_by_name("zoe").await.unwrap().is_some();
+            let last = tx.audit_ends().await.unwrap().1.seq;
+            let action = tx.audit_after(last - 1, 1).await.unwrap().remove(0).action;
+            let found = tx.job(id).await.unwrap().unwrap();
+            assert_eq!(action == Action::DatabaseRestore.as_str(), is_new, "{polls} polls");
+            if is_new {
+                assert_eq!(found, job);
+                break;
+            }
+            assert_eq!(found.state, JobState::Running, "{polls} polls");
+            assert!(swapped.is_none(), "{polls} polls");
+        }
+        // Somebody has cancelled the job since it was loaded.
+        let old = dump(db, DumpSecrets::Redacted).await.1;
+        let scratch = db.store.load(&text[..], dir.path(), &name(), None).await.unwrap();
+        let error = db.store.swap(scratch, true, Some(&record)).await.unwrap_err();
+        assert!(matches!(error, StoreError::JobEnded), "{error}");
+        assert_eq!(dump(db, DumpSecrets::Redacted).await.1.differences(&old), [""; 0]);
         assert_eq!(left_schemas(db).await, [""; 0]);
     }
 
@@ -124,7 +168,7 @@ on_both! {
             for _ in 0..3 {
                 let scratch = db.store.load(&text[..], dir.path(), &name(), None).await.unwrap();
                 let before = (n_read.load(SeqCst), n_written.load(SeqCst));
-                db.store.swap(scratch, true).await.unwrap();
+                db.store.swap(scratch, true, None).await.unwrap();
                 while n_read.load(SeqCst) < before.0 + 5 || n_written.load(SeqCst) < before.1 + 5 {
                     tokio::task::yield_now().await;
                 }
@@ -167,7 +211,7 @@ async fn a_swap_waits_for_a_transaction_that_reads_the_old_tables() {
         tx.rollback().await.unwrap();
     };
     let swap = async {
-        db.store.swap(scratch, true).await.unwrap();
+        db.store.swap(scratch, true, None).await.unwrap();
         done.store(true, SeqCst);
     };
     tokio::join!(reads, swap);
