@@ -78,6 +78,11 @@ DEPENDENT = {
     "inspectFolder": "the folder must exist",
     "getHubConfig": "the hub must know the repository",
     "getModelLogs": "there must be a container",
+    "listModelManifests": "the package must be whole",
+    "importPackage": "the package must be whole",
+    "importModel": "the package must be whole",
+    "checkDatabaseDump": "the package must be whole",
+    "restoreDatabase": "the package must be whole",
 }
 # What an engine takes is the engine's to say, and whether it can be reached.
 INFERENCE = [

@@ -156,7 +156,8 @@ fn made(job: &Value) -> Vec<(&'static str, String)> {
     let mut text = |name: &'static str, field: &str| {
         let value = &made[field];
         if !value.is_null() && value.as_array().is_none_or(|it| !it.is_empty()) {
-            pairs.push((name, cell(value)));
+            let words = value.as_array().map(|it| it.iter().map(cell).collect::<Vec<_>>().join(", "));
+            pairs.push((name, words.unwrap_or_else(|| cell(value))));
         }
     };
     text("package", "package_id");

@@ -14,6 +14,7 @@ use gantry_store::{DumpSecrets, Inspection, finish_pending};
 use tracing::{info, warn};
 
 use crate::{
+    data_dir,
     database_wait::patiently,
     dump_file::{self, BACKUPS, stamp},
     sealing,
@@ -32,7 +33,7 @@ const WITHOUT: &str = "make room, or set UPGRADE_BACKUP=off if you have a backup
 ///
 /// # Errors
 /// The backup fails: then the database must not be opened. Or the database is of a newer program.
-pub(crate) async fn back_up(settings: &Settings, data_dir: &Path) -> anyhow::Result<()> {
+pub(crate) async fn back_up(settings: &Settings, home: &Path) -> anyhow::Result<()> {
     let database = settings.database();
     let (url, patience) = (database.expose(), settings.data.database_wait_sec.0);
     let file = url.strip_prefix("sqlite://").map(Path::new);
@@ -40,11 +41,17 @@ pub(crate) async fn back_up(settings: &Settings, data_dir: &Path) -> anyhow::Res
         // A restore that was interrupted decides which file is the database.
         finish_pending(file).context("can't open the database")?;
     }
+    // A database that can't be looked at must not be opened either: it would be upgraded without a backup.
     let found = patiently(url, patience, || gantry_store::inspect(url)).await;
-    // Whatever keeps the database from being looked at keeps it from being opened, which says it better.
-    let Ok(Inspection { version: Some(old), newest, .. }) = found else { return Ok(()) };
+    let found = match file {
+        Some(file) => found.with_context(|| data_dir::describe_database(file)),
+        None => found.map_err(anyhow::Error::new),
+    };
+    let Inspection { version: Some(old), newest, .. } = found.context("can't open the database")? else {
+        return Ok(());
+    };
     if old > newest {
-        return Err(anyhow!(newer(data_dir, old, newest, file)).context("can't open the database"));
+        return Err(anyhow!(newer(home, old, newest, file)).context("can't open the database"));
     }
     if old == newest {
         return Ok(());
@@ -53,10 +60,10 @@ pub(crate) async fn back_up(settings: &Settings, data_dir: &Path) -> anyhow::Res
         warn!(from = old, to = newest, "the schema is upgraded without a backup: UPGRADE_BACKUP is off");
         return Ok(());
     }
-    let (begin, dir) = (Instant::now(), data_dir.join(BACKUPS));
+    let (begin, dir) = (Instant::now(), home.join(BACKUPS));
     let path = dir.join(format!("{PREFIX}{old}-{newest}-{}", stamp(Clock::default().now())));
     let path = path.with_extension(if file.is_some() { "db" } else { "sql" });
-    let written = if file.is_some() { copy(url, &path).await } else { dump(settings, data_dir, &path).await };
+    let written = if file.is_some() { copy(url, &path).await } else { dump(settings, home, &path).await };
     written.with_context(|| {
         format!(
             "the database was not upgraded from schema version {old} to {newest}, because the backup before that failed: \

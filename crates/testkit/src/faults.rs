@@ -42,11 +42,19 @@ pub struct Postgres {
     dir: TempDir,
     bin: PathBuf,
     port: u16,
+    /// The words that its programs are started with.
+    wrapper: Vec<String>,
 }
 
 impl Postgres {
     /// Starts the server. Returns `None`, and notes that the test was skipped, where it can't run.
     pub fn start(test: &str) -> Option<Self> {
+        Self::start_with(Vec::new(), test)
+    }
+
+    /// Starts the server with these words before its programs, such as those of [`crate::AirGap::wrapper`]: only what is behind
+    /// that gap too reaches it.
+    pub fn start_with(wrapper: Vec<String>, test: &str) -> Option<Self> {
         if !root_with(test, &["runuser"]) {
             return None;
         }
@@ -59,7 +67,7 @@ impl Postgres {
         let dir = TempDir::new().unwrap();
         must(&["chown", "postgres", &dir.path().display().to_string()]);
         let port = free_port();
-        let it = Self { dir, bin, port };
+        let it = Self { dir, bin, port, wrapper };
         it.command("initdb", &["-U", "postgres", "-A", "trust", "--no-sync"]);
         it.up();
         Some(it)
@@ -133,13 +141,9 @@ impl Postgres {
 
     fn command(&self, program: &str, args: &[&str]) {
         let data = self.dir.path().join("data");
-        let mut command = Command::new("runuser");
-        command
-            .current_dir("/")
-            .args(["-u", "postgres", "--"])
-            .arg(self.bin.join(program))
-            .arg("-D")
-            .arg(data);
+        let mut words = self.wrapper.iter().map(String::as_str).chain(["runuser", "-u", "postgres", "--"]);
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.current_dir("/").args(words).arg(self.bin.join(program)).arg("-D").arg(data);
         // The output is not read: the server keeps it open.
         let done =
             command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();

@@ -232,9 +232,14 @@ fn path_parameters(path: &str) -> Vec<Value> {
         .map(|name| {
             let (schema, about) = match name {
                 "id" => {
-                    let kind = path.split("/{id}").next().and_then(|it| it.rsplit('/').next());
-                    let form = if kind == Some("sessions") { schema::formatted("uuid") } else { id() };
-                    (schema::of_object(kind.unwrap_or_default(), form), "What was given when it was made.")
+                    let word = path.split("/{id}").next().and_then(|it| it.rsplit('/').next());
+                    let (kind, form) = match word {
+                        Some("sessions") => ("sessions", schema::formatted("uuid")),
+                        Some("jobs") => ("jobs", schema::word("^deploy-[1-9][0-9]{0,17}$")),
+                        Some("export-model") => ("models", id()),
+                        word => (word.unwrap_or_default(), id()),
+                    };
+                    (schema::of_object(kind, form), "What was given when it was made.")
                 }
                 _ => (schema::text_of(1, 200), "A served name. A slash may stand as it is."),
             };

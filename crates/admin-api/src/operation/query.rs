@@ -245,7 +245,11 @@ impl<T: QueryValue> Parameter for Required<T> {
     }
 
     fn describe(doc: &mut Doc, name: &'static str, about: &str) {
-        let schema = T::schema(&mut doc.components);
+        let mut schema = T::schema(&mut doc.components);
+        if schema["type"] == "string" && schema["enum"].is_null() {
+            // An empty one counts as absent.
+            schema["minLength"] = 1.into();
+        }
         doc.parameter(name, schema, true, about);
     }
 }

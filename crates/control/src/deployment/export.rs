@@ -166,10 +166,10 @@ impl Export<'_> {
         if self.request.include_configs {
             self.settings(writer)?;
         }
+        self.programs();
         if self.request.include_models_manifest {
             self.models(writer)?;
         }
-        self.programs();
         if self.request.include_db {
             self.database(writer)?;
         }
@@ -253,9 +253,10 @@ impl Export<'_> {
         Ok((manifest, listed))
     }
 
-    /// Engines that are programs of the machine are named, because they can't be carried.
+    /// Engines that are programs of the machine are named, because they can't be carried: those that the models need.
     fn programs(&mut self) {
         let Some(programs) = &self.work.control.config.programs else { return };
+        let is_needed = |engine: &EngineKind| self.plan.models.iter().any(|it| it.engine == *engine);
         let program = |engine: EngineKind| {
             let it = programs.of(engine, None);
             contents::Program {
@@ -264,7 +265,7 @@ impl Export<'_> {
                 version: it.version.clone(),
             }
         };
-        self.contents.programs = EngineKind::ALL.into_iter().map(program).collect();
+        self.contents.programs = EngineKind::ALL.into_iter().filter(is_needed).map(program).collect();
     }
 
     fn database(&mut self, writer: &mut PackageWriter) -> Result<(), ApiError> {

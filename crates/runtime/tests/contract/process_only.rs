@@ -37,6 +37,7 @@ async fn an_engine_outlives_the_gateway_and_is_found_by_the_next() {
     let m = Machine::process();
     let a = m.name();
     let id = m.start_generation(&a, 5, Behaviour::Prints(&["up"])).await.unwrap();
+    assert_eq!(printed(&m, &a, 1).await, ["up"]);
     let before = m.found(&a).await;
     // The gateway after a restart: only the directory is left of the first.
     let next = m.processes().seen_by(m.owner.clone());

@@ -13,8 +13,8 @@ async fn says(gateway: &Gateway, what: &str) -> Value {
     let client = gateway.client();
     let seen = async || {
         let ready = client.get("/readyz").await.json;
-        // It is `ok` as well before the first drill has ended.
-        let ended = what != "ok" || ready["last_proven_restore"].is_string();
+        // It is `ok` as well before the first drill has ended, and so early the container runtime may not have answered yet.
+        let ended = what != "ok" || (ready["last_proven_restore"].is_string() && ready["status"] == "ready");
         (ended && ready["checks"]["restore_drill"].as_str()?.contains(what)).then_some(ready)
     };
     eventually(what, Duration::from_secs(30), seen).await
@@ -71,7 +71,6 @@ async fn the_newest_backup_is_restored_for_a_trial_and_the_result_is_told() {
         assert!(gateway.terminate());
         gateway.restart().await;
         let ready = says(&gateway, "ok").await;
-        assert_eq!(ready["status"], "ready", "{ready}");
         let proven = ready["last_proven_restore"].clone();
         assert!(proven.is_string(), "{ready}");
         assert_eq!(metric(&gateway, "gantry_restore_drill_last_result").await, Some(1.0));

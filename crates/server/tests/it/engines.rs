@@ -31,7 +31,7 @@ const CHAT: &str = "/v1/chat/completions";
 
 /// The image that the environment names for tests; skips `test` without.
 #[expect(clippy::disallowed_methods, reason = "a setting of the tests, not of the gateway")]
-fn image(variable: &str, test: &str) -> Option<String> {
+pub(crate) fn image(variable: &str, test: &str) -> Option<String> {
     let image = std::env::var(variable).ok().filter(|it| !it.is_empty());
     if image.is_none() {
         skip(test, &format!("{variable} is not set"));

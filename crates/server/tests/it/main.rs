@@ -1,6 +1,8 @@
 //! The real `gantry` binary with real databases (and real containers), through its public door.
 
 #[cfg(test)]
+mod air_gap_page;
+#[cfg(test)]
 mod at_once;
 #[cfg(test)]
 mod audit;
@@ -86,6 +88,8 @@ mod orgs;
 mod otlp;
 #[cfg(test)]
 mod own;
+#[cfg(test)]
+mod page;
 #[cfg(test)]
 mod playground;
 #[cfg(test)]

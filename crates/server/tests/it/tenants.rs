@@ -30,6 +30,8 @@ async fn foreign(team: &Team) -> (Things, Client, Simulator) {
     let things = [("orgs", json!(org)), ("users", json!(user)), ("keys", json!(id(&key)))];
     let token = json!(id(&make_token(&otto, "*:read").await));
     let more = [("models", json!(model)), ("sessions", begin_chat(&otto).await), ("tokens", token)];
+    let job = team.owner.post("/admin/deployment/export", &json!({ "output_dir": "p" })).await.expect(202);
+    let more = more.into_iter().chain([("jobs", job["id"].clone())]);
     (things.into_iter().chain(more).collect(), otto, simulator)
 }
 
@@ -41,7 +43,8 @@ async fn own(team: &Team, client: &Client, username: &str) -> Things {
     let things = [("orgs", json!(team.tenant)), ("users", json!(user)), ("keys", json!(key))];
     let token = json!(id(&make_token(client, "*:read").await));
     let more = [("models", json!(model)), ("sessions", begin_chat(client).await), ("tokens", token)];
-    things.into_iter().chain(more).collect()
+    // Jobs are nobody's, as models are: an id that there may be.
+    things.into_iter().chain(more).chain([("jobs", json!("deploy-1"))]).collect()
 }
 
 async fn begin_chat(client: &Client) -> Value {

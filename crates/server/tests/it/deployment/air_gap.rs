@@ -1,17 +1,21 @@
 //! The whole way over an air gap: exported on one side, and on the other side, which reaches nothing, verified, imported,
 //! started and asked. Nothing there looks up a name or sends a packet.
 
-use std::{fs, net::TcpListener, sync::Arc};
+use std::{fs, net::TcpListener, path::Path, sync::Arc};
 
 use gantry_testkit::{
-    AirGap, Client, Daemon, Database, Gateway, Managed, Options, chat, sim_vllm, simulated, simulator,
+    AirGap, Client, Daemon, Database, Gateway, Managed, Options, Postgres, chat, copy, sim_vllm, simulated,
+    simulator,
 };
 use serde_json::{Value, json};
 
 use super::{
     EXPORT, IMPORT, assert_whole, carry, completes, export, files, folder, manifest, restored, site, tiny,
 };
-use crate::support::{GANTRY, start};
+use crate::{
+    engines::image,
+    support::{GANTRY, start},
+};
 
 /// A gateway behind the gap. Its listener is in front of it: that is how the test reaches it.
 async fn far(gap: &AirGap, options: Options) -> Gateway {
@@ -41,31 +45,78 @@ async fn says_something(client: &Client, model: &str) {
     assert!(answer["choices"][0]["message"]["content"].as_str().is_some_and(|it| !it.is_empty()), "{answer}");
 }
 
-#[tokio::test]
-async fn an_installation_with_programs_is_restored_behind_an_air_gap() {
-    let Some(gap) = AirGap::new("deployment: air gap, programs") else { return };
-    let (here, owner) = site(Database::Sqlite).await;
-    owner.post("/admin/models", &tiny()).await.expect(201);
-    let (_, client) = owner.new_key(&json!({})).await;
-    export(&owner, "p").await;
-
-    let there = far(&gap, Options::processes()).await;
+/// Verifies the package of `here` on `there`, restores its database, imports the rest, starts the model and asks it with a
+/// key of the other side.
+async fn is_carried_over(gap: &AirGap, here: Gateway, there: Gateway, client: &Client, model: &str) {
     carry(&here, &there, "p");
     drop(here);
-    verify(&gap, &there, "p", &[]);
+    verify(gap, &there, "p", &[]);
     let owner = there.owner().await;
     let (owner, job) = restored(&there, &owner, &json!({ "output_dir": "p", "drop_existing": true })).await;
     assert_eq!(job["status"], "completed", "{job}");
     completes(&owner, IMPORT, &json!({ "output_dir": "p" })).await;
-    let record = owner.get("/admin/models").await.expect(200)[0].clone();
-    let model = Managed::of(&record);
-    model.start(&owner).await;
-    model.reaches(&owner, "running").await;
-    // With the key of the other side.
-    says_something(&there.client_of(&client), "tiny").await;
-    model.command(&owner, "stop").await.expect(202);
-    model.reaches(&owner, "stopped").await;
-    assert_silent(&gap);
+    let started = runs(&owner).await;
+    says_something(&there.client_of(client), model).await;
+    started.command(&owner, "stop").await.expect(202);
+    started.reaches(&owner, "stopped").await;
+    assert_silent(gap);
+}
+
+async fn programs_are_carried_over(test: &str, postgres: bool) {
+    let Some(gap) = AirGap::new(test) else { return };
+    let server = if postgres { Postgres::start_with(gap.wrapper(), test) } else { None };
+    if postgres && server.is_none() {
+        return;
+    }
+    let (here, owner) = site(Database::Sqlite).await;
+    owner.post("/admin/models", &tiny()).await.expect(201);
+    let (_, client) = owner.new_key(&json!({})).await;
+    export(&owner, "p").await;
+    let mut options = Options::processes();
+    if let Some(server) = &server {
+        options = options.env("DATABASE_URL", &server.url());
+    }
+    let there = far(&gap, options).await;
+    is_carried_over(&gap, here, there, &client, "tiny").await;
+}
+
+#[tokio::test]
+async fn an_installation_with_programs_is_restored_behind_an_air_gap() {
+    programs_are_carried_over("deployment: air gap, programs", false).await;
+}
+
+#[tokio::test]
+async fn an_installation_on_sqlite_is_restored_into_postgres_behind_an_air_gap() {
+    programs_are_carried_over("deployment: air gap, SQLite to Postgres", true).await;
+}
+
+#[tokio::test]
+async fn a_real_llama_server_and_a_database_on_postgres_are_carried_over_an_air_gap() {
+    const TEST: &str = "deployment: air gap, llama-server, Postgres to Postgres";
+    let Some(image) = image("GANTRY_TEST_LLAMA_IMAGE", TEST) else { return };
+    if !Database::all(TEST).contains(&Database::Postgres) {
+        return;
+    }
+    let Some(gap) = AirGap::new(TEST) else { return };
+    let options = || Options::containers().env("SECONDARY_ENGINE_IMAGE", &image);
+    let here = start(options().on(Database::Postgres)).await;
+    let weights = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/gguf/tiny-llama-F16.gguf");
+    copy(&weights, &here.models_dir().join("tiny.gguf"));
+    let owner = here.owner().await;
+    let body = json!({
+        "served_name": "tiny", "engine_type": "llamacpp", "local_path": "tiny.gguf", "device": "cpu",
+        "context_size": 512, "mlock": false,
+    });
+    owner.post("/admin/models", &body).await.expect(201);
+    let (_, client) = owner.new_key(&json!({})).await;
+    let job = export(&owner, "p").await;
+    assert_eq!(job["artifacts"]["images"], json!([image]), "{job}");
+
+    let Some(daemon) = Daemon::start_behind(&gap, TEST).await else { return };
+    let Some(server) = Postgres::start_with(gap.wrapper(), TEST) else { return };
+    assert_eq!(daemon.docker(&["images", "-q"]), "");
+    let there = options().env("CONTAINER_HOST", &daemon.host()).env("DATABASE_URL", &server.url());
+    is_carried_over(&gap, here, far(&gap, there).await, &client, "tiny").await;
 }
 
 /// Bytes of a package on the disk, without its manifest and the dump.
