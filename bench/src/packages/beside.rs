@@ -32,8 +32,9 @@ pub(super) struct Beside {
 
 impl Beside {
     pub(super) async fn run(rig: &mut Rig, weights: &Weights, n: u32) -> Result<Self> {
-        let quiet = fire(rig).await?;
+        // What was written or removed before must not be on its way to the disk meanwhile.
         forget(&weights.dir)?;
+        let quiet = fire(rig).await?;
         let name = format!("beside-{n}");
         let id = rig.begin(&name, None).await?;
         rig.has_written(&id, 1).await?;

@@ -210,13 +210,8 @@ fn figures(
             2.0,
         ),
         Figure::at_most("cancel of an export", largest(&mut beside.iter().map(|it| it.cancel_s)), "s", 2.0),
-        Figure::at_most(
-            "written twice after a kill",
-            largest(&mut kills.iter().map(|it| it.written_twice_mib)),
-            "MiB",
-            64.0,
-        ),
     ];
+    figures.extend(after_kills(kills));
     figures.extend(against_openssl(rounds));
     figures.extend(database.iter().map(|it| {
         let what =
@@ -224,6 +219,18 @@ fn figures(
         Figure::at_most(&what, it.ratio, "", 2.0)
     }));
     Ok(figures)
+}
+
+/// What is done twice because the gateway was killed.
+fn after_kills(kills: &[Kill]) -> [Figure; 2] {
+    let of = |what: &str, get: fn(&Kill) -> f64| {
+        let largest = kills.iter().map(get).fold(0.0, f64::max);
+        Figure::at_most(what, largest, "MiB", 64.0)
+    };
+    [
+        of("written twice after a kill", |it| it.written_twice_mib),
+        of("read twice after a kill", |it| it.read_twice_mib),
+    ]
 }
 
 /// `sha256sum` of older systems does not use the processor's instructions for SHA-256; OpenSSL does.

@@ -9,6 +9,7 @@ use gantry_domain::{
     models_dir::ModelsDirRules,
     net::IpList,
     runtime::Traits,
+    setting::SettingView,
     web::Web,
 };
 use gantry_store::Store;
@@ -126,6 +127,8 @@ pub struct Config {
     pub startup_timeouts: PerEngine<Duration>,
     pub trusted_proxies: IpList,
     pub web: Web,
+    /// The settings as people may see them.
+    pub settings: Arc<[SettingView]>,
 }
 
 /// Headers of model files that were read before; see [`gantry_inspect::Cache`].

@@ -274,6 +274,7 @@ pub fn routes() -> Vec<Route> {
             system::host::capabilities,
             system::host::CAPABILITIES,
         ),
+        route(GET, "/admin/system/settings", ADMIN, NONE, system::settings::list, system::settings::LIST),
         route(GET, "/admin/upstreams", ADMIN, NONE, upstreams::list, upstreams::LIST),
         route(POST, "/admin/upstreams/refresh-health", ADMIN, BODY, upstreams::refresh, upstreams::REFRESH),
     ]

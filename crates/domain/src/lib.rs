@@ -34,6 +34,7 @@ pub mod net;
 pub mod role;
 pub mod runtime;
 pub mod schema;
+pub mod setting;
 pub mod spelling;
 pub mod usage;
 pub mod web;

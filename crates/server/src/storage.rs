@@ -45,7 +45,7 @@ pub(crate) struct Storage {
     pub(crate) cookies: Cookies,
     pub(crate) internal_key: SecretString,
     /// The settings as people may see them.
-    pub(crate) public_settings: serde_json::Value,
+    pub(crate) settings: Vec<Entry>,
     _locks: (data_dir::Lock, Option<data_dir::Lock>),
 }
 
@@ -105,7 +105,7 @@ impl Storage {
             passwords,
             cookies,
             internal_key,
-            public_settings: entries.iter().map(Entry::to_json).collect(),
+            settings: entries.to_vec(),
             _locks: (lock, database_lock),
         })
     }

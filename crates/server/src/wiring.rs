@@ -24,9 +24,10 @@ use gantry_dataplane::{
     limits::{GatewayLink, Limiter},
 };
 use gantry_domain::{
-    Clock, ModelId, engine::Host, image::AllowedImages, model::PerEngine, runtime::Traits, web::Web,
+    Clock, ModelId, engine::Host, image::AllowedImages, model::PerEngine, runtime::Traits,
+    setting::SettingView, web::Web,
 };
-use gantry_settings::Settings;
+use gantry_settings::{Entry, Settings};
 use http::HeaderValue;
 use secrecy::SecretString;
 use tokio::sync::{broadcast, mpsc, oneshot};
@@ -154,6 +155,7 @@ pub(crate) fn app(
         startup_timeouts: settings.engines.startup_timeouts(),
         trusted_proxies: settings.listening.trusted_proxies.clone(),
         web: web(settings),
+        settings: storage.settings.iter().map(setting_view).collect(),
     };
     App::new(Parts {
         store: storage.store.clone(),
@@ -186,6 +188,18 @@ fn accounts(storage: &Storage, setup_token: &SecretString) -> Accounts {
     }
 }
 
+fn setting_view(entry: &Entry) -> SettingView {
+    SettingView {
+        name: entry.name.clone(),
+        group: entry.group.to_owned(),
+        doc: entry.doc.to_owned(),
+        allowed: entry.allowed.to_owned(),
+        default: entry.default.to_owned(),
+        value: entry.value.clone(),
+        source: entry.origin.to_string(),
+    }
+}
+
 fn control_config(settings: &Settings, storage: &Storage, engines: &EngineRuntime) -> gantry_control::Config {
     gantry_control::Config {
         engines: settings.engines.clone(),
@@ -205,7 +219,7 @@ fn control_config(settings: &Settings, storage: &Storage, engines: &EngineRuntim
         media_hosts: settings.listening.media_url_hosts.0.clone(),
         drain: settings.listening.drain_timeout_sec,
         host: Host { cpus: cpus(), gpus: engines.gpus.clone() },
-        public_settings: storage.public_settings.clone(),
+        public_settings: storage.settings.iter().map(Entry::to_json).collect(),
         usage_retention_days: settings.data.usage_retention_days,
         audit_retention_days: settings.data.audit_retention_days,
     }

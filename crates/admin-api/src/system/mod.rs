@@ -3,3 +3,4 @@
 pub(crate) mod gpus;
 pub(crate) mod host;
 pub(crate) mod images;
+pub(crate) mod settings;

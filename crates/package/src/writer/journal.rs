@@ -1,7 +1,7 @@
 //! The journal of an export: which files are on the disk for certain, and how far the one in the making is.
 //!
 //! A line is written after the disk has everything that it says, so an export that was interrupted, even by unplugging the
-//! disk, can rely on it. That is done beside the copying, every 32 MiB that are written: at most twice that is lost.
+//! disk, can rely on it. That is done beside the copying, every 32 MiB: at most twice that is lost.
 //!
 //! The journal lies on the disk that is carried around. A line begins with its HMAC-SHA256 under a key of the gateway,
 //! because an export goes on with the state of a hasher: with a forged one it would sign content that it has never read.

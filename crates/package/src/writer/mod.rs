@@ -41,8 +41,6 @@ use crate::{
 
 /// Bytes that are read at a time.
 const PIECE: usize = 1 << 20;
-/// Bytes of a hole that count for one that is written, when it is time for a checkpoint: they are only hashed.
-const HOLES_ARE_CHEAPER: u64 = 16;
 
 /// What a new package is to be.
 #[derive(Debug, Default)]
@@ -336,16 +334,11 @@ impl PackageWriter {
 
     fn write(&mut self, piece: &[u8]) -> io::Result<()> {
         self.progress.bytes.fetch_add(piece.len() as u64, Relaxed);
-        let written = match &mut self.output {
-            Output::Folder(output) => output.write(piece)?,
-            Output::Parts(output) => {
-                output.write(piece)?;
-                piece.len()
-            }
-        };
-        let hashed = (piece.len() - written) as u64;
-        self.journal.wrote(written as u64 + hashed / HOLES_ARE_CHEAPER);
-        Ok(())
+        self.journal.wrote(piece.len() as u64);
+        match &mut self.output {
+            Output::Folder(output) => output.write(piece),
+            Output::Parts(output) => output.write(piece),
+        }
     }
 
     fn note_parts(&mut self) {

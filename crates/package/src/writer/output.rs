@@ -69,13 +69,13 @@ impl FolderOutput {
         self.open.as_ref().map(|(file, _)| file)
     }
 
-    /// Writes a piece. Pieces of zeros become holes, where the file system has them. Returns how many bytes were written.
-    pub(super) fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+    /// Writes a piece. Pieces of zeros become holes, where the file system has them.
+    pub(super) fn write(&mut self, piece: &[u8]) -> io::Result<()> {
         let Some((file, _)) = &mut self.open else { return Err(io::ErrorKind::NotConnected.into()) };
         if ZEROS.get(..piece.len()) == Some(piece) {
-            return file.seek_relative(piece.len() as i64).map(|()| 0);
+            return file.seek_relative(piece.len() as i64);
         }
-        file.write_all(piece).map(|()| piece.len())
+        file.write_all(piece)
     }
 
     /// Makes the file as long as what was written to it: a hole at the end has not done so yet.

@@ -119,6 +119,7 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("GET", "/admin/system/host/summary", "admin", 200),
     ("GET", "/admin/system/host/trends", "admin", 200),
     ("GET", "/admin/system/capabilities", "admin", 200),
+    ("GET", "/admin/system/settings", "admin", 200),
     ("GET", "/admin/upstreams", "admin", 200),
     ("POST", "/admin/upstreams/refresh-health", "admin", 200),
 ];

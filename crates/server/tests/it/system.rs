@@ -141,6 +141,22 @@ async fn the_machine_is_measured_and_what_was_not_sampled_is_not_there() {
 }
 
 #[tokio::test]
+async fn settings_are_shown_with_where_they_come_from_and_without_secrets() {
+    let options =
+        Options::default().env("STOP_TIMEOUT_SEC", "7").env("SESSION_SECRET", "a-long-secret-canary");
+    let gateway = start(options).await;
+    let answer = gateway.owner().await.get("/admin/system/settings").await;
+    assert!(!answer.text.contains("secret-canary"), "{}", answer.text);
+    let all = answer.expect(200);
+    let of = |name: &str| all.as_array().unwrap().iter().find(|it| it["name"] == name).unwrap().clone();
+    let stop = of("STOP_TIMEOUT_SEC");
+    assert_eq!((&stop["value"], &stop["source"]), (&json!("7"), &json!("environment")), "{stop}");
+    assert_eq!(of("OFFLINE_MODE")["source"], "default");
+    assert_eq!(of("SECRETS_KEY")["value"], "***");
+    assert!(all.as_array().unwrap().iter().all(|it| !it["doc"].as_str().unwrap().is_empty()));
+}
+
+#[tokio::test]
 async fn throughput_is_what_went_through() {
     let (_gateway, owner, _engine, key) = with_engine(Options::default()).await;
     let quiet = owner.get("/admin/system/throughput").await.expect(200);

@@ -40,6 +40,7 @@ pub(super) async fn tell(record: &mut Recorder, gateway: &Gateway) {
         ("getHostSummary", "GET /admin/system/host/summary"),
         ("getHostTrends", "GET /admin/system/host/trends?minutes=5"),
         ("getCapabilities", "GET /admin/system/capabilities"),
+        ("listSettings", "GET /admin/system/settings"),
     ] {
         record.send(operation, &owner, line, None).await;
     }
