@@ -18,7 +18,7 @@ type DialogProps = {
   stays?: boolean;
 };
 
-const SIZES = { sm: "max-w-md", md: "max-w-xl", lg: "max-w-4xl" };
+const SIZES = { sm: "max-w-lg", md: "max-w-2xl", lg: "max-w-4xl" };
 const OVERLAY =
   "fixed inset-0 z-40 bg-overlay transition-opacity duration-150 data-ending-style:opacity-0 data-starting-style:opacity-0";
 
