@@ -1,0 +1,174 @@
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  redirect,
+} from "@tanstack/react-router";
+import { meQuery, setupQuery } from "@/data/session";
+import { PageError } from "./boundary";
+import { NotFound } from "./not-found";
+import { PagePending } from "./pending";
+import { queryClient } from "./query-client";
+import { Root } from "./root";
+import { Shell } from "./shell";
+import { parseSearch, stringifySearch, type Words } from "./url";
+
+const root = createRootRoute({
+  component: Root,
+  notFoundComponent: NotFound,
+  validateSearch: (search): Words => search as Words,
+});
+
+/** The one-time token of the set-up link stands behind `#`, so that it never reaches a server's log. */
+const SETUP_LINK = /^setup=([0-9a-f]+)$/;
+
+const app = createRoute({
+  getParentRoute: () => root,
+  id: "app",
+  component: Shell,
+  beforeLoad: async ({ location }) => {
+    const token = SETUP_LINK.exec(location.hash)?.[1];
+    if (!token && (await queryClient.ensureQueryData(meQuery))) return;
+    const { has_owner } = await queryClient.fetchQuery(setupQuery);
+    if (!has_owner) throw redirect({ to: "/set-up", hash: location.hash, replace: true });
+    if (await queryClient.ensureQueryData(meQuery)) return;
+    const to = location.pathname === "/" ? undefined : location.href;
+    throw redirect({ to: "/login", search: { to }, replace: true });
+  },
+});
+
+const inApp = () => app;
+const inRoot = () => root;
+
+// Every page has a chunk of its own, and a folder with the same name.
+const routes = [
+  createRoute({
+    getParentRoute: inApp,
+    path: "/",
+    component: lazyRouteComponent(() => import("@/pages/overview")),
+  }),
+  createRoute({
+    getParentRoute: inApp,
+    path: "/models",
+    component: lazyRouteComponent(() => import("@/pages/models")),
+  }),
+  createRoute({
+    getParentRoute: inApp,
+    path: "/models/new",
+    component: lazyRouteComponent(() => import("@/pages/deploy")),
+  }),
+  createRoute({
+    getParentRoute: inApp,
+    path: "/models/$id",
+    component: lazyRouteComponent(() => import("@/pages/model")),
+  }),
+  createRoute({
+    getParentRoute: inApp,
+    path: "/playground",
+    component: lazyRouteComponent(() => import("@/pages/playground")),
+  }),
+  createRoute({
+    getParentRoute: inApp,
+    path: "/playground/$id",
+    component: lazyRouteComponent(() => import("@/pages/playground")),
+  }),
+  createRoute({
+    getParentRoute: inApp,
+    path: "/keys",
+    component: lazyRouteComponent(() => import("@/pages/keys")),
+  }),
+  createRoute({
+    getParentRoute: inApp,
+    path: "/organisations",
+    component: lazyRouteComponent(() => import("@/pages/orgs")),
+  }),
+  createRoute({
+    getParentRoute: inApp,
+    path: "/users",
+    component: lazyRouteComponent(() => import("@/pages/users")),
+  }),
+  createRoute({
+    getParentRoute: inApp,
+    path: "/usage",
+    component: lazyRouteComponent(() => import("@/pages/usage")),
+  }),
+  createRoute({
+    getParentRoute: inApp,
+    path: "/system",
+    component: lazyRouteComponent(() => import("@/pages/system")),
+  }),
+  createRoute({
+    getParentRoute: inApp,
+    path: "/images",
+    component: lazyRouteComponent(() => import("@/pages/images")),
+  }),
+  createRoute({
+    getParentRoute: inApp,
+    path: "/deployment",
+    component: lazyRouteComponent(() => import("@/pages/deployment")),
+  }),
+  createRoute({
+    getParentRoute: inApp,
+    path: "/audit",
+    component: lazyRouteComponent(() => import("@/pages/audit")),
+  }),
+  createRoute({
+    getParentRoute: inApp,
+    path: "/settings",
+    component: lazyRouteComponent(() => import("@/pages/settings")),
+  }),
+  createRoute({
+    getParentRoute: inApp,
+    path: "/api-reference",
+    component: lazyRouteComponent(() => import("@/pages/api-reference")),
+  }),
+  createRoute({
+    getParentRoute: inApp,
+    path: "/profile",
+    component: lazyRouteComponent(() => import("@/pages/profile")),
+  }),
+] as const;
+
+const outside = [
+  createRoute({
+    getParentRoute: inRoot,
+    path: "/login",
+    component: lazyRouteComponent(() => import("@/pages/login")),
+  }),
+  createRoute({
+    getParentRoute: inRoot,
+    path: "/set-up",
+    component: lazyRouteComponent(() => import("@/pages/set-up")),
+  }),
+] as const;
+
+// The gallery of components is for development and tests: it is not in the build.
+const gallery = import.meta.env.DEV
+  ? [
+      createRoute({
+        getParentRoute: inRoot,
+        path: "/kit",
+        component: lazyRouteComponent(() => import("@/pages/kit")),
+      }),
+    ]
+  : [];
+
+export const router = createRouter({
+  routeTree: root.addChildren([app.addChildren([...routes]), ...outside, ...gallery]),
+  basepath: "/ui",
+  parseSearch,
+  stringifySearch,
+  defaultPreload: "intent",
+  defaultPendingComponent: PagePending,
+  defaultPendingMs: 200,
+  defaultErrorComponent: PageError,
+  defaultNotFoundComponent: NotFound,
+  scrollRestoration: true,
+});
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}

@@ -1,0 +1,83 @@
+import { useFormat, useT } from "@/i18n";
+import { ChartTable } from "./chart-table";
+
+/** How many fell between two bounds; `to` of the last one may be `null`: no bound. */
+export type Bucket = { from: number; to: number | null; count: number };
+
+type HistogramProps = {
+  buckets: Bucket[];
+  label: string;
+  /** Writes a bound: `format.duration`, say. */
+  write: (value: number) => string;
+  /** Lines at values, with a word each: "p95". */
+  marks?: { at: number; label: string }[];
+  height?: number;
+};
+
+/** Returns where a value stands between the buckets, from 0 to 1; buckets are equally wide. */
+export function positionOf(buckets: Bucket[], value: number): number {
+  const index = buckets.findIndex((it) => value >= it.from && (it.to === null || value < it.to));
+  const bucket = buckets[index];
+  if (!bucket) return value < (buckets[0]?.from ?? 0) ? 0 : 1;
+  const inside = bucket.to === null ? 0.5 : (value - bucket.from) / (bucket.to - bucket.from);
+  return (index + inside) / buckets.length;
+}
+
+/** How values are spread: TTFT, latency. */
+export function Histogram({ buckets, label, write, marks = [], height = 140 }: HistogramProps) {
+  const t = useT();
+  const format = useFormat();
+  const top = Math.max(0, ...buckets.map((it) => it.count));
+  if (top === 0)
+    return (
+      <p className="grid place-items-center text-ink-3 text-sm" style={{ height }}>
+        {t.chart.none}
+      </p>
+    );
+  const range = ({ from, to }: Bucket) =>
+    to === null ? t.chart.from(write(from)) : `${write(from)}–${write(to)}`;
+  const every = Math.ceil(buckets.length / 6);
+  return (
+    <figure aria-label={label}>
+      <div aria-hidden className="relative pt-4">
+        <div className="flex items-end gap-px border-line border-b" style={{ height }}>
+          {buckets.map((it) => (
+            <div
+              key={it.from}
+              title={`${range(it)}: ${format.integer(it.count)}`}
+              className="flex h-full flex-1 items-end hover:bg-hover"
+            >
+              <div
+                className="w-full rounded-t-sm bg-series-1"
+                style={{ height: `${(it.count / top) * 100}%`, minHeight: it.count > 0 ? 2 : 0 }}
+              />
+            </div>
+          ))}
+        </div>
+        {marks.map((mark) => (
+          <div
+            key={mark.label}
+            className="pointer-events-none absolute top-0 bottom-0 border-ink-2 border-l border-dashed"
+            style={{ left: `${positionOf(buckets, mark.at) * 100}%` }}
+          >
+            <span className="-mt-0.5 absolute left-1 whitespace-nowrap bg-panel px-0.5 text-ink-2 text-xs leading-4">
+              {mark.label}
+            </span>
+          </div>
+        ))}
+      </div>
+      <div aria-hidden className="flex text-ink-3 text-xs">
+        {buckets.map((it, index) => (
+          <span key={it.from} className="w-0 flex-1 overflow-visible whitespace-nowrap">
+            {index % every === 0 ? write(it.from) : ""}
+          </span>
+        ))}
+      </div>
+      <ChartTable
+        label={label}
+        head={[label, t.table.rows("")].map((it) => it.trim())}
+        rows={buckets.map((it) => [range(it), format.integer(it.count)])}
+      />
+    </figure>
+  );
+}

@@ -1,0 +1,68 @@
+import { lazy, Suspense, useState } from "react";
+import { useFormat, useT } from "@/i18n";
+import { ChartTable } from "./chart-table";
+
+export type Series = { id: string; label: string; values: (number | null)[]; color?: 1 | 2 | 3 | 4 | 5 | 6 };
+/** One drawing of a chart; all share the times and the crosshair. */
+export type Pane = {
+  id: string;
+  title: string;
+  series: Series[];
+  /** Writes a value with its unit. */
+  write: (value: number) => string;
+  height?: number;
+  /** Filled below the lines. */
+  area?: boolean;
+  /** The end of the scale, as 100 for percent. */
+  max?: number;
+  /** Lines across, as at a limit. */
+  thresholds?: { at: number; label: string; tone: "warn" | "bad" }[];
+};
+/** Something that happened: a vertical mark in every pane. */
+export type Mark = { at: number; label: string; tone?: "ok" | "bad" | "busy" };
+
+export type TimeSeriesProps = {
+  label: string;
+  /** Milliseconds, ascending; every series has a value for each. */
+  times: number[];
+  panes: Pane[];
+  marks?: Mark[];
+  /** Called with the range that was dragged over, in milliseconds: put it into the address with `useRange`. */
+  onZoom?: (from: number, to: number) => void;
+};
+
+const Plots = lazy(() => import("./plots"));
+
+/** Numbers over time, in one or more panes under each other. A click on a name in the legend shows only that series. */
+export function TimeSeries(props: TimeSeriesProps) {
+  const { label, times, panes } = props;
+  const t = useT();
+  const format = useFormat();
+  const [only, setOnly] = useState<string | null>(null);
+  const height = panes.reduce((sum, it) => sum + (it.height ?? 160) + 32, 0);
+  if (times.length === 0)
+    return (
+      <p className="grid place-items-center text-ink-3 text-sm" style={{ height }}>
+        {t.chart.none}
+      </p>
+    );
+  const all = panes.flatMap((pane) => pane.series.map((series) => ({ pane, series })));
+  return (
+    <figure aria-label={label} className="min-w-0">
+      <Suspense fallback={<div style={{ height }} />}>
+        <Plots {...props} only={only} onOnly={setOnly} />
+      </Suspense>
+      <ChartTable
+        label={label}
+        head={[t.chart.time, ...all.map(({ series }) => series.label)]}
+        rows={times.map((at, index) => [
+          format.dateTime(at),
+          ...all.map(({ pane, series }) => {
+            const value = series.values[index];
+            return value === null || value === undefined ? "" : pane.write(value);
+          }),
+        ])}
+      />
+    </figure>
+  );
+}

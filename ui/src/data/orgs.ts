@@ -1,0 +1,57 @@
+import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { call, callPage } from "@/api/client";
+import type { Body, Query } from "@/api/types";
+import { orgKeys } from "./query-keys";
+
+/** A page of the organisations that one may see. */
+export function useOrganisations(
+  query: NonNullable<Query<"listOrganisations">> = {},
+  { enabled = true } = {},
+) {
+  return useQuery({
+    queryKey: [...orgKeys.all, "list", query],
+    queryFn: ({ signal }) => callPage("listOrganisations", { query, signal }),
+    placeholderData: keepPreviousData,
+    enabled,
+  });
+}
+
+/** Names and ids of organisations whose name contains a text, for choosing one. */
+export function useOrganisationLookup(q: string, { enabled = true } = {}) {
+  return useQuery({
+    queryKey: [...orgKeys.all, "lookup", q],
+    queryFn: ({ signal }) => call("lookUpOrganisations", { query: { q: q || undefined, limit: 50 }, signal }),
+    placeholderData: keepPreviousData,
+    enabled,
+  });
+}
+
+function useRefresh() {
+  const client = useQueryClient();
+  return () => client.invalidateQueries({ queryKey: orgKeys.all });
+}
+
+export function useCreateOrganisation() {
+  const refresh = useRefresh();
+  return useMutation({
+    mutationFn: (body: Body<"createOrganisation">) => call("createOrganisation", { body }),
+    onSettled: refresh,
+  });
+}
+
+export function useChangeOrganisation() {
+  const refresh = useRefresh();
+  return useMutation({
+    mutationFn: ({ id, body }: { id: number; body: Body<"changeOrganisation"> }) =>
+      call("changeOrganisation", { path: { id }, body }),
+    onSettled: refresh,
+  });
+}
+
+export function useDeleteOrganisation() {
+  const refresh = useRefresh();
+  return useMutation({
+    mutationFn: (id: number) => call("deleteOrganisation", { path: { id } }),
+    onSettled: refresh,
+  });
+}

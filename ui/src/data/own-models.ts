@@ -1,0 +1,13 @@
+import { useQuery } from "@tanstack/react-query";
+import { call } from "@/api/client";
+import { modelKeys } from "./query-keys";
+
+/** The models that one may call, whatever one's role is. */
+export function useOwnModels(enabled = true) {
+  return useQuery({
+    queryKey: [...modelKeys.all, "own"],
+    queryFn: ({ signal }) => call("listOwnModels", { query: { limit: 1000 }, signal }),
+    refetchInterval: 5000,
+    enabled,
+  });
+}

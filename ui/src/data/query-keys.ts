@@ -1,0 +1,27 @@
+// The names of everything in the cache, so that events and actions reach it without importing the hooks.
+
+export const sessionKeys = { me: ["me"], setup: ["setup"] } as const;
+
+export const modelKeys = {
+  all: ["models"],
+  lists: ["models", "list"],
+  list: (archived: boolean) => ["models", "list", { archived }],
+  one: (id: number) => ["models", "one", id],
+  pulls: ["models", "pulls"],
+  metrics: ["models", "metrics"],
+} as const;
+
+export const jobKeys = { live: ["jobs", "live"], records: ["jobs", "records"] } as const;
+export const upstreamKeys = { all: ["upstreams"] } as const;
+export const systemKeys = {
+  host: ["system", "host"],
+  summary: ["system", "summary"],
+  throughput: ["system", "throughput"],
+  gpus: ["system", "gpus"],
+  capabilities: ["system", "capabilities"],
+} as const;
+export const usageKeys = { all: ["usage"] } as const;
+export const keyKeys = { all: ["keys"], own: ["own-keys"] } as const;
+export const tokenKeys = { own: ["own-tokens"] } as const;
+export const orgKeys = { all: ["orgs"] } as const;
+export const userKeys = { all: ["users"] } as const;

@@ -1,0 +1,63 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { call } from "@/api/client";
+import type { Answer } from "@/api/types";
+import { systemKeys } from "./query-keys";
+
+// Events carry no samples, so these are asked for; a page in the background does not ask.
+
+/** The host now: processors, memory, disks, network, GPUs. */
+export function useHost(enabled = true) {
+  return useQuery({
+    queryKey: systemKeys.host,
+    queryFn: ({ signal }) => call("getHostSummary", { signal }),
+    refetchInterval: 5000,
+    enabled,
+  });
+}
+
+export function useSystemSummary(enabled = true) {
+  return useQuery({
+    queryKey: systemKeys.summary,
+    queryFn: ({ signal }) => call("getSystemSummary", { signal }),
+    refetchInterval: 5000,
+    enabled,
+  });
+}
+
+/** GPUs with the processes that hold their memory. */
+export function useGpus(enabled = true) {
+  return useQuery({
+    queryKey: systemKeys.gpus,
+    queryFn: ({ signal }) => call("listGpus", { signal }),
+    refetchInterval: 5000,
+    enabled,
+  });
+}
+
+export function useCapabilities(enabled = true) {
+  return useQuery({
+    queryKey: systemKeys.capabilities,
+    queryFn: ({ signal }) => call("getCapabilities", { signal }),
+    staleTime: 60_000,
+    enabled,
+  });
+}
+
+export type Throughput = { at: number } & Answer<"getThroughput">;
+/** How many samples of the throughput are kept, two seconds apart. */
+const SAMPLES = 90;
+
+/** The throughput of the last minute, with the samples since the page was opened; the newest is the last. */
+export function useThroughput(enabled = true) {
+  const client = useQueryClient();
+  return useQuery({
+    queryKey: systemKeys.throughput,
+    queryFn: async ({ signal }): Promise<Throughput[]> => {
+      const now = await call("getThroughput", { signal });
+      const before = client.getQueryData<Throughput[]>(systemKeys.throughput) ?? [];
+      return [...before.slice(1 - SAMPLES), { at: Date.now(), ...now }];
+    },
+    refetchInterval: 2000,
+    enabled,
+  });
+}

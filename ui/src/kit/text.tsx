@@ -1,0 +1,74 @@
+import type { ClipboardEvent, ReactNode } from "react";
+import { useFormat, useT } from "@/i18n";
+import type { Instant } from "@/i18n/format";
+import { useNow } from "./clock";
+import { cn } from "./cn";
+import { Tooltip } from "./tooltip";
+
+/** How long ago, or in how long; the exact time in the browser's zone shows on hover and on focus. */
+export function RelativeTime({ at, className }: { at: Instant | null | undefined; className?: string }) {
+  const t = useT();
+  const format = useFormat();
+  const now = useNow();
+  if (at === null || at === undefined) return <span className="text-ink-3">{t.word.never}</span>;
+  const exact = format.dateTime(at);
+  return (
+    <Tooltip text={exact}>
+      <time
+        dateTime={new Date(at).toISOString()}
+        title={exact}
+        className={cn("whitespace-nowrap", className)}
+      >
+        {format.relative(at, now)}
+      </time>
+    </Tooltip>
+  );
+}
+
+/** A long name on one line, cut in the middle where it does not fit; its end often says more than its middle. Full on hover. */
+export function Middle({ text, end = 8, className }: { text: string; end?: number; className?: string }) {
+  // By code points, so that no character is cut in two.
+  const letters = Array.from(text);
+  if (letters.length <= end + 4) return <span className={cn("whitespace-nowrap", className)}>{text}</span>;
+  // Two boxes would be read, and copied, as two words.
+  const copyWhole = (event: ClipboardEvent) => {
+    event.preventDefault();
+    event.clipboardData.setData("text/plain", text);
+  };
+  return (
+    <span
+      className={cn("inline-flex min-w-0 max-w-full whitespace-pre", className)}
+      title={text}
+      onCopy={copyWhole}
+    >
+      <span className="sr-only select-none">{text}</span>
+      <span aria-hidden className="truncate">
+        {letters.slice(0, -end).join("")}
+      </span>
+      <span aria-hidden>{letters.slice(-end).join("")}</span>
+    </span>
+  );
+}
+
+/** A key of the keyboard. */
+export function Kbd({ children }: { children: ReactNode }) {
+  return (
+    <kbd className="inline-grid h-5 min-w-5 place-items-center rounded-sm border border-line bg-hover px-1 font-sans text-ink-2 text-xs">
+      {children}
+    </kbd>
+  );
+}
+
+type FactProps = { label: ReactNode; value: ReactNode; note?: ReactNode; children?: ReactNode };
+
+/** One number with its name: the figures at the top of a page. */
+export function Fact({ label, value, note, children }: FactProps) {
+  return (
+    <div className="flex min-w-0 flex-col gap-0.5">
+      <div className="truncate text-ink-2 text-sm">{label}</div>
+      <div className="truncate font-semibold text-xl tabular-nums">{value}</div>
+      {note && <div className="truncate text-ink-3 text-xs">{note}</div>}
+      {children}
+    </div>
+  );
+}

@@ -1,0 +1,137 @@
+import type { QueryClient } from "@tanstack/react-query";
+import { call } from "@/api/client";
+import { ApiError, NetworkError } from "@/api/errors";
+import { SseParser, stream } from "@/api/stream";
+import { connection, setConnection } from "./connection";
+import { patch } from "./patch";
+
+const FIRST_WAIT = 1000;
+const LONGEST_WAIT = 15_000;
+/** The gateway sends a comment every 15 s at the latest: a connection that is silent for longer is dead. */
+const SILENT_TOO_LONG = 40_000;
+
+let wake: (() => void) | undefined;
+let noticed: (() => void) | undefined;
+
+/** Tries to reach the gateway now, and not at the next try. */
+export function tryNow(): void {
+  wake?.();
+}
+
+/** Says that a request found the gateway lost: the connection is tested at once. */
+export function gatewayLost(): void {
+  if (connection().lostSince === null) setConnection({ lostSince: Date.now(), nextTry: null, live: false });
+  noticed?.();
+}
+
+/** Says that the gateway answered a request. */
+export function gatewayAnswered(): void {
+  if (connection().lostSince !== null) wake?.();
+}
+
+const sleep = (ms: number, signal: AbortSignal) =>
+  new Promise<void>((done) => {
+    const timer = setTimeout(done, ms);
+    const end = () => {
+      clearTimeout(timer);
+      done();
+    };
+    wake = end;
+    signal.addEventListener("abort", end, { once: true });
+  });
+
+/** Waits until the gateway answers again, and says meanwhile when the next try is. */
+async function untilBack(signal: AbortSignal): Promise<void> {
+  for (let wait = FIRST_WAIT; !signal.aborted; wait = Math.min(wait * 2, LONGEST_WAIT)) {
+    setConnection({
+      lostSince: connection().lostSince ?? Date.now(),
+      nextTry: Date.now() + wait,
+      live: false,
+    });
+    await sleep(wait, signal);
+    if (signal.aborted) return;
+    setConnection({ nextTry: null });
+    try {
+      await call("getLiveness", { signal });
+      return;
+    } catch (error) {
+      if (!(error instanceof NetworkError)) return;
+    }
+  }
+}
+
+async function answers(signal: AbortSignal): Promise<boolean> {
+  try {
+    await call("getLiveness", { signal });
+    return true;
+  } catch (error) {
+    return error instanceof ApiError;
+  }
+}
+
+/** Reads events until the connection ends. Throws why it could not be made. */
+async function readEvents(client: QueryClient, parser: SseParser, signal: AbortSignal): Promise<void> {
+  const ended = new AbortController();
+  const end = () => ended.abort();
+  signal.addEventListener("abort", end, { once: true });
+  noticed = end;
+  let timer = setTimeout(end, SILENT_TOO_LONG);
+  try {
+    const headers: Record<string, string> = parser.lastId ? { "last-event-id": parser.lastId } : {};
+    const heard = () => {
+      clearTimeout(timer);
+      timer = setTimeout(end, SILENT_TOO_LONG);
+    };
+    for await (const { event, data } of stream("streamEvents", {
+      headers,
+      parser,
+      signal: ended.signal,
+      onBytes: heard,
+    })) {
+      setConnection({ live: true, lostSince: null, nextTry: null });
+      patch(client, event, data);
+      if (event === "lag") parser.lastId = "";
+    }
+  } finally {
+    clearTimeout(timer);
+    noticed = undefined;
+    signal.removeEventListener("abort", end);
+    setConnection({ live: false });
+  }
+}
+
+/**
+ * Keeps the cache true for as long as `signal` lets it: by events where the role may read them, else it only watches
+ * whether the gateway answers. After a gap everything is asked for again, as events may have been missed.
+ */
+export async function keepLive(client: QueryClient, mayRead: boolean, signal: AbortSignal): Promise<void> {
+  const parser = new SseParser();
+  while (!signal.aborted) {
+    try {
+      if (mayRead) await readEvents(client, parser, signal);
+      else
+        await new Promise<void>((lost) => {
+          noticed = lost;
+          signal.addEventListener("abort", () => lost(), { once: true });
+        });
+    } catch (error) {
+      if (signal.aborted) return;
+      // Signed out, too many streams, or not allowed: pages poll until the next try.
+      if (error instanceof ApiError) {
+        if (error.status === 401) return;
+        await sleep(LONGEST_WAIT, signal);
+        continue;
+      }
+    }
+    if (signal.aborted) return;
+    if (connection().lostSince === null && (await answers(signal))) {
+      // The stream ended by itself: a proxy's limit, a drain, or the reader was too slow.
+      await sleep(parser.retry ?? FIRST_WAIT, signal);
+      continue;
+    }
+    await untilBack(signal);
+    const wasLost = connection().lostSince;
+    setConnection({ lostSince: null, nextTry: null });
+    if (wasLost !== null) void client.invalidateQueries();
+  }
+}

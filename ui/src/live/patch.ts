@@ -1,0 +1,108 @@
+import type { QueryClient } from "@tanstack/react-query";
+import type { LiveEvents, Model } from "@/api/types";
+import { jobKeys, modelKeys } from "@/data/query-keys";
+
+type Now = LiveEvents["model"];
+type Pull = LiveEvents["pull"]["pull"];
+export type Pulls = Record<number, NonNullable<Pull>>;
+/** What events say of running jobs, by kind and path: they carry no id. */
+export type LiveJobs = Record<string, LiveEvents["job"]>;
+
+/** Puts what an event says into a record. Returns the same one if nothing of it changed. */
+export function withEvent(model: Model, now: Now): Model {
+  const { state, state_reason, needs_apply, archived } = now;
+  const same =
+    model.state === state &&
+    model.state_reason === state_reason &&
+    model.needs_apply === needs_apply &&
+    model.archived === archived;
+  // The reason and the diagnosis of an earlier start are over; those of this one come with the record.
+  return same ? model : ({ ...model, state, state_reason, needs_apply, archived } as Model);
+}
+
+/** Whether the record must be fetched: the event tells of more than it carries. */
+export function needsRecord(model: Model | undefined, now: Now): boolean {
+  if (!model) return true;
+  return (
+    model.state !== now.state ||
+    model.needs_apply !== now.needs_apply ||
+    (model.diagnosis === null) !== (now.diagnosis === null)
+  );
+}
+
+/** Puts a model's event into every list and record of the cache, and fetches the record if there is more to know. */
+export function patchModel(client: QueryClient, now: Now): void {
+  let stale = false;
+  client.setQueriesData<Model[]>({ queryKey: modelKeys.lists }, (list) => {
+    if (!list) return list;
+    stale ||= needsRecord(
+      list.find((it) => it.id === now.id),
+      now,
+    );
+    return list.map((it) => (it.id === now.id ? withEvent(it, now) : it));
+  });
+  const one = client.getQueryData<Model>(modelKeys.one(now.id));
+  if (one) {
+    stale ||= needsRecord(one, now);
+    client.setQueryData(modelKeys.one(now.id), withEvent(one, now));
+  }
+  if (!stale) return;
+  void client.invalidateQueries({ queryKey: modelKeys.lists });
+  void client.invalidateQueries({ queryKey: modelKeys.one(now.id) });
+}
+
+/** Takes a deleted model out of the cache. */
+export function dropModel(client: QueryClient, id: number): void {
+  client.setQueriesData<Model[]>({ queryKey: modelKeys.lists }, (list) => list?.filter((it) => it.id !== id));
+  client.removeQueries({ queryKey: modelKeys.one(id) });
+}
+
+/** Makes the cache agree with a snapshot of all models: after a start or a gap nothing older is believed. */
+export function patchAll(client: QueryClient, all: LiveEvents["snapshot"]): void {
+  const ids = new Set(all.map((it) => it.id));
+  client.setQueriesData<Model[]>({ queryKey: modelKeys.lists }, (list) =>
+    list?.filter((it) => ids.has(it.id)),
+  );
+  for (const now of all) patchModel(client, now);
+  const pulls = all.flatMap(({ id, pull }) => (pull ? [[id, pull] as const] : []));
+  client.setQueryData<Pulls>(modelKeys.pulls, Object.fromEntries(pulls));
+}
+
+/** Puts one event into the cache. Events of logs are for their own readers. */
+export function patch(client: QueryClient, event: string, data: string): void {
+  const read = <K extends keyof LiveEvents>(): LiveEvents[K] => JSON.parse(data) as LiveEvents[K];
+  switch (event) {
+    case "snapshot":
+      patchAll(client, read<"snapshot">());
+      return;
+    case "reset":
+      patchAll(client, read<"reset">());
+      void client.invalidateQueries();
+      return;
+    case "model":
+      patchModel(client, read<"model">());
+      return;
+    case "model_deleted":
+      dropModel(client, read<"model_deleted">().id);
+      return;
+    case "pull": {
+      const { id, pull } = read<"pull">();
+      client.setQueryData<Pulls>(modelKeys.pulls, (old = {}) => {
+        const { [id]: _, ...rest } = old;
+        return pull ? { ...rest, [id]: pull } : rest;
+      });
+      return;
+    }
+    case "job": {
+      const job = read<"job">();
+      client.setQueryData<LiveJobs>(jobKeys.live, (old = {}) => ({
+        ...old,
+        [`${job.job} ${job.path}`]: job,
+      }));
+      void client.invalidateQueries({ queryKey: jobKeys.records });
+      return;
+    }
+    case "restore_drill":
+      void client.invalidateQueries({ queryKey: ["system"] });
+  }
+}

@@ -1,0 +1,88 @@
+import type { ReactNode } from "react";
+import type { Model, UsageRow } from "@/api/types";
+import { useUsageRows } from "@/data/usage";
+import { StateShape } from "@/kit/badge";
+import { ErrorState } from "@/kit/error-state";
+import { Link } from "@/kit/link";
+import { Panel } from "@/kit/panel";
+import { RelativeTime } from "@/kit/text";
+import { useT } from "./t";
+
+/** Models that failed, and the newest requests that an engine failed at, each with the way to the cause. */
+export function Failures({ models = [] }: { models?: Model[] }) {
+  const t = useT();
+  const rows = useUsageRows({ status: "5xx", limit: 6, hours: 24 }, { refetchInterval: 10_000 });
+  const failed = models.filter((it) => it.state === "failed");
+  const none = failed.length === 0 && rows.data?.items.length === 0;
+  return (
+    <Panel
+      title={t.failures.title}
+      flush
+      actions={
+        <Link to="/usage" search={{ status: "5xx" }} className="text-sm">
+          {t.failures.all}
+        </Link>
+      }
+    >
+      {rows.error && !rows.data ? (
+        <ErrorState error={rows.error} onRetry={rows.refetch} />
+      ) : none ? (
+        <p className="px-4 py-3 text-ink-3 text-sm">{t.failures.none}</p>
+      ) : (
+        <ul>
+          {failed.map((it) => (
+            <OfModel key={`model ${it.id}`} model={it} />
+          ))}
+          {rows.data?.items.map((it) => (
+            <OfRequest key={it.id} row={it} />
+          ))}
+        </ul>
+      )}
+    </Panel>
+  );
+}
+
+function Line({ what, why, at, way }: { what: ReactNode; why: ReactNode; at?: string; way: ReactNode }) {
+  return (
+    <li className="flex items-start gap-2.5 border-line border-b px-4 py-2 text-sm last:border-b-0">
+      <StateShape tone="bad" className="mt-1 text-bad" />
+      <div className="min-w-0 flex-1">
+        <p className="break-words font-medium">{what}</p>
+        <p className="line-clamp-2 break-words text-ink-2">{why}</p>
+      </div>
+      {at && <RelativeTime at={at} className="text-ink-3" />}
+      {way}
+    </li>
+  );
+}
+
+function OfModel({ model }: { model: Model }) {
+  const t = useT();
+  return (
+    <Line
+      what={t.failures.model(model.served_name)}
+      why={model.diagnosis?.title ?? model.state_reason}
+      way={
+        <Link to="/models/$id" params={{ id: String(model.id) }} search={{ tab: "logs" }}>
+          {t.failures.logs}
+        </Link>
+      }
+    />
+  );
+}
+
+function OfRequest({ row }: { row: UsageRow }) {
+  const t = useT();
+  return (
+    <Line
+      what={t.failures.request(row.status_code, row.model_name || t.failures.noModel)}
+      why={`${row.endpoint} · ${row.outcome}`}
+      at={row.created_at}
+      way={
+        <Link to="/usage" search={{ status: "5xx", model: row.model_name || undefined, request: row.id }}>
+          {t.failures.usage}
+        </Link>
+      }
+    />
+  );
+}

@@ -1,0 +1,12 @@
+import { Gate } from "@/app/gate";
+import { ToBuild } from "@/app/to-build";
+import { useT } from "@/i18n";
+
+export default function Page() {
+  const t = useT();
+  return (
+    <Gate needs="getHostSummary" title={t.page.system}>
+      <ToBuild title={t.page.system} />
+    </Gate>
+  );
+}
