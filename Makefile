@@ -1,5 +1,5 @@
 # The project's chores; each is a script in scripts/ or a cargo command. `make` lists them.
-.PHONY: help run install test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-idle bench-soak bench-lifecycle bench-packages demo-usage image fuzz package test-package
+.PHONY: help run install test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-idle bench-soak bench-lifecycle bench-packages demo-usage image fuzz package test-package ui ui-screenshots
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\): ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -15,6 +15,12 @@ package: ## the Debian package and the container image, for machines without Rus
 
 test-package: ## the same, tried on a fresh Debian of its own
 	@scripts/test-package.sh
+
+ui: ## checks and builds the web UI; needs Node, which nothing else does
+	@scripts/ui.sh
+
+ui-screenshots: ## pictures of every page of the web UI, in both themes and two widths
+	@scripts/ui.sh --screenshots
 
 test: ## everything that can run here; lists what was skipped and why
 	@scripts/test.sh

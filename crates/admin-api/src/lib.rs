@@ -51,7 +51,7 @@ mod usage;
 mod users;
 
 pub use app::{App, Refresh};
-pub use assets::Asset;
+pub use assets::{Asset, Keep};
 pub use body_room::BodyRoom;
 pub use cookies::Cookies;
 pub use disk::Disk;

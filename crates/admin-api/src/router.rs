@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Returns the admin API. `assets` are the files of the UI.
-pub fn router(app: App, assets: &[Asset]) -> Router {
+pub fn router(app: App, assets: Vec<Asset>) -> Router {
     let mut router = Router::new();
     for route in routes() {
         router = router.route(route.path, route.handler);
@@ -29,8 +29,8 @@ pub fn router(app: App, assets: &[Asset]) -> Router {
         .layer(from_fn_with_state(app.clone(), admission::enforce));
     // Everything up to here has a policy, or is refused. Assets can hold nothing that needs one.
     let mut router = behind_policies(router);
-    for asset in assets.iter().chain(pages::ASSETS) {
-        router = router.route(asset.path(), asset.handler());
+    for asset in assets.into_iter().chain(pages::ASSETS.iter().cloned()) {
+        router = router.route(asset.path(), asset.clone().handler());
     }
     router
         .method_not_allowed_fallback(guard::unknown_method)

@@ -118,7 +118,7 @@ impl Gateway {
         let access_dropped = access.as_ref().map(|it| Arc::clone(&it.dropped)).unwrap_or_default();
         let config = wiring::plane_config(&settings, &storage, spool_dir)?;
         let config = gantry_dataplane::Config { listeners: sockets.gateway, access, spans, ..config };
-        let router = gantry_admin_api::router(app.clone(), ui::ASSETS);
+        let router = gantry_admin_api::router(app.clone(), ui::assets());
         let other = adapters::other(router, Handle::current());
         let plane = DataPlane::start(config, Arc::clone(&shared), other)
             .with_context(|| format!("can't listen on {}", settings.listening.gateway_listen))?;

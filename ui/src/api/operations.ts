@@ -58,6 +58,7 @@ export const operations = {
   listGpus: { method: "GET", path: "/admin/system/gpus", role: "admin", scope: "system:read" },
   getHostSummary: { method: "GET", path: "/admin/system/host/summary", role: "admin", scope: "system:read" },
   getHostTrends: { method: "GET", path: "/admin/system/host/trends", role: "admin", scope: "system:read" },
+  listSettings: { method: "GET", path: "/admin/system/settings", role: "admin", scope: "system:read" },
   getSystemSummary: { method: "GET", path: "/admin/system/summary", role: "admin", scope: "system:read" },
   getThroughput: { method: "GET", path: "/admin/system/throughput", role: "admin", scope: "system:read" },
   listTokens: { method: "GET", path: "/admin/tokens", role: "org_admin", scope: "people:read" },

@@ -1763,7 +1763,7 @@ export interface Operations {
   getDeploymentJob: {
     path: {
       /** What was given when it was made. */
-      id: number;
+      id: string;
     };
     query: undefined;
     body: undefined;
@@ -1773,7 +1773,7 @@ export interface Operations {
   cancelDeploymentJob: {
     path: {
       /** What was given when it was made. */
-      id: number;
+      id: string;
     };
     query: undefined;
     body: undefined;
@@ -2630,6 +2630,27 @@ export interface Operations {
         mem_used_mb: Schemas["Point"][];
       }>;
     };
+  };
+  /** The settings of this gateway */
+  listSettings: {
+    path: undefined;
+    query: undefined;
+    body: undefined;
+    answer: {
+      /** Name of the environment variable; the flag is the same in small letters, with `-` for `_`. */
+      name: string;
+      group: string;
+      /** What it does. */
+      doc: string;
+      /** The values that it takes, for people. */
+      allowed: string;
+      /** What counts if nobody sets it, for people. Empty: it is not set then. */
+      default: string;
+      /** The value in force. `***` for a secret that is set. */
+      value: string;
+      /** `default`, `settings file`, `.env`, `environment`, `secret file` or `flag`. */
+      source: string;
+    }[];
   };
   /** The machine in short */
   getSystemSummary: {

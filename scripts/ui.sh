@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# `make ui`: builds the web UI (`ui/`) into `ui/dist`, which the program embeds. The build is committed, so that nobody needs
+# Node to build the program, with `cargo install` or without a network; only who changes the UI needs it.
+#
+#   scripts/ui.sh           checks types, texts and style, runs the unit tests, and builds
+#   scripts/ui.sh --check   fails if the build that is committed is not what the sources make
+#   scripts/ui.sh --screenshots   builds, and pictures every page into ui/screenshots
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
+
+need node nodejs || die "there is no Node.js"
+need npm npm || die "there is no npm"
+cd ui
+# The lock file that is installed; the same one need not be installed again.
+if ! cmp -s package-lock.json node_modules/.installed-lock.json; then
+    npm ci --silent --no-audit --no-fund
+    cp package-lock.json node_modules/.installed-lock.json
+fi
+npm run --silent gen -- --check
+npm run --silent typecheck
+npm run --silent lint
+npm run --silent test
+if [ "${1:-}" = --check ]; then
+    made=$(mktemp -d)
+    trap 'rm -rf "$made"' EXIT
+    npx vite build --logLevel warn --outDir "$made" --emptyOutDir
+    diff -r "$made" dist >/dev/null || die "ui/dist is not what ui/ makes: run make ui"
+    say "ui/dist is what its sources make"
+else
+    npm run --silent build
+fi
+if [ "${1:-}" = --screenshots ]; then
+    need chromium chromium || die "there is no Chromium"
+    npm run --silent screenshots
+fi

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# The web UI: its sources pass their checks and unit tests, and the build that is committed is what they make.
+set -euo pipefail
+cd "$(dirname "$0")"
+# shellcheck source=scripts/lib.sh
+. ../../scripts/lib.sh
+
+need node nodejs || { skip ui "no Node.js"; exit 0; }
+need npm npm || { skip ui "no npm"; exit 0; }
+exec ../../scripts/ui.sh --check
