@@ -1,3 +1,4 @@
+import { Power } from "lucide-react";
 import type { Model } from "@/api/types";
 import { useModelEvents } from "@/data/model-detail";
 import { usePulls } from "@/data/models";
@@ -29,6 +30,13 @@ export function StateCell({ row }: { row: Row }) {
         </Tooltip>
       )}
       {row.kind === "model" && row.model.rolled_back && <Badge tone="warn">{t.rolledBack}</Badge>}
+      {row.kind === "model" && row.model.autostart && (
+        <Tooltip text={t.autostart}>
+          <span role="img" aria-label={t.autostart} title={t.autostart}>
+            <Power aria-hidden className="size-3.5 text-ink-2" />
+          </span>
+        </Tooltip>
+      )}
       {row.kind === "model" && row.model.archived && <Badge>{t.archivedBadge}</Badge>}
       {breaker && <Badge tone="warn">{t.breaker(breaker)}</Badge>}
     </span>
@@ -67,7 +75,7 @@ export function EngineCell({ row }: { row: Row }) {
           </span>
         </>
       ) : (
-        engine && m.engine[engine]
+        `${engine ? m.engine[engine] : ""} · ${m.task[row.model.task]}`
       )}
       {row.kind === "model" && row.model.simulator && <Badge>{m.simulator}</Badge>}
     </span>

@@ -4,14 +4,12 @@ import { Checkbox } from "@/kit/choices";
 import { Link } from "@/kit/link";
 import type { Column } from "@/kit/table";
 import { Middle } from "@/kit/text";
-import type { useT as useModelT } from "@/parts/models/t";
 import { ContextCell, EngineCell, GpusCell, StateCell, Uptime } from "./cells";
 import { quantizationOf, type Row } from "./rows";
 import type { useT } from "./t";
 
 export type ListTools = {
   t: ReturnType<typeof useT>;
-  m: ReturnType<typeof useModelT>;
   chosen: Set<string>;
   choose: (key: string, to: boolean) => void;
   isOpen: (row: Row) => boolean;
@@ -23,7 +21,6 @@ export type ListTools = {
 /** The columns of the list of models. */
 export function columnsOf({
   t,
-  m,
   chosen,
   choose,
   isOpen,
@@ -46,22 +43,25 @@ export function columnsOf({
           onClick={() => toggle(row)}
         />
         {maySelect && row.kind === "model" && (
-          <Checkbox
-            aria-label={t.select(row.name)}
-            checked={chosen.has(row.key)}
-            onChecked={(to) => choose(row.key, to)}
-          />
+          <span className="mx-1.5 flex">
+            <Checkbox
+              aria-label={t.select(row.name)}
+              checked={chosen.has(row.key)}
+              onChecked={(to) => choose(row.key, to)}
+            />
+          </span>
         )}
+        {maySelect && row.kind === "entry" && <span className="mx-1.5 w-4 shrink-0" />}
         {row.kind === "model" ? (
           <Link
             to="/models/$id"
             params={{ id: String(row.model.id) }}
-            className="ml-1 flex min-w-0 max-w-40 font-medium text-ink sm:max-w-64"
+            className="ml-1 flex min-w-0 max-w-32 font-medium text-ink sm:max-w-64"
           >
             <Middle text={row.name} />
           </Link>
         ) : (
-          <span className="ml-1 flex min-w-0 max-w-40 font-medium sm:max-w-64">
+          <span className="ml-1 flex min-w-0 max-w-32 font-medium sm:max-w-64">
             <Middle text={row.name} />
           </span>
         )}
@@ -73,14 +73,6 @@ export function columnsOf({
     name,
     { id: "state", head: t.col.state, sort: "state", cell: (row) => <StateCell row={row} /> },
     { id: "engine", head: t.col.engine, sort: "engine", wide: true, cell: (row) => <EngineCell row={row} /> },
-    {
-      id: "task",
-      head: t.col.task,
-      wide: true,
-      cell: (row) => (
-        <span className="text-ink-2">{m.task[row.kind === "model" ? row.model.task : row.entry.task]}</span>
-      ),
-    },
     {
       id: "quantization",
       head: t.col.quantization,
@@ -105,12 +97,6 @@ export function columnsOf({
         row.kind === "model" && row.model.state === "running" ? <Uptime model={row.model} /> : word(null),
     },
     {
-      id: "autostart",
-      head: t.col.autostart,
-      wide: true,
-      cell: (row) => word(row.kind === "model" && row.model.autostart ? t.autostartOn : null),
-    },
-    {
       id: "error",
       head: t.col.error,
       wide: true,
@@ -120,7 +106,7 @@ export function columnsOf({
             ? (row.model.diagnosis?.title ?? row.model.state_reason)
             : row.probes.find((it) => it.last_error)?.last_error;
         return error ? (
-          <span className="block max-w-48 truncate text-ink-2" title={error}>
+          <span className="block max-w-40 truncate text-ink-2" title={error}>
             {error}
           </span>
         ) : (

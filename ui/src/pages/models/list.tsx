@@ -11,7 +11,6 @@ import { ButtonLink } from "@/kit/link";
 import { Panel } from "@/kit/panel";
 import { SearchInput } from "@/kit/search-input";
 import { Table } from "@/kit/table";
-import { useT as useModelT } from "@/parts/models/t";
 import { BulkBar } from "./bulk-bar";
 import { columnsOf } from "./columns";
 import { type Asked, Dialogs } from "./dialogs";
@@ -26,7 +25,6 @@ import { useList } from "./use-list";
 export function ModelList({ asked, ask }: { asked: Asked; ask: (to: Asked) => void }) {
   const t = useT();
   const c = useCommonT();
-  const m = useModelT();
   const format = useFormat();
   const may = useMay();
   const list = useList();
@@ -82,7 +80,6 @@ export function ModelList({ asked, ask }: { asked: Asked; ask: (to: Asked) => vo
           list={{ ...models, data: shown }}
           columns={columnsOf({
             t,
-            m,
             chosen: new Set(chosen),
             choose,
             isOpen: list.isOpen,
@@ -92,7 +89,13 @@ export function ModelList({ asked, ask }: { asked: Asked; ask: (to: Asked) => vo
           })}
           rowKey={(it) => it.key}
           onRow={list.toggle}
-          expanded={(it) => list.isOpen(it) && <RowDetail row={it} />}
+          expanded={(it) =>
+            list.isOpen(it) && (
+              <div className="sticky left-4 max-w-[calc(100vw-4rem)]">
+                <RowDetail row={it} />
+              </div>
+            )
+          }
           actions={(it) => (
             <RowActions
               row={it}

@@ -4,6 +4,7 @@ import { StateShape, type Tone } from "@/kit/badge";
 import { Button } from "@/kit/button";
 import { CopyButton } from "@/kit/copy";
 import { Facts } from "@/kit/facts";
+import { Prose } from "./prose";
 import { commandLines, shown } from "./settings";
 import { useT } from "./t";
 
@@ -32,8 +33,14 @@ export function Checks({ preview, onSet }: { preview: DryRun; onSet?: (set: Sett
             <p className="font-medium">
               <span className={COLOR[severity]}>{t.check.severity[severity]}</span> · {title}
             </p>
-            <p className="max-w-[72ch] break-words text-ink-2">{message}</p>
-            {fix && <p className="max-w-[72ch] break-words text-ink-2">{fix}</p>}
+            <p className="max-w-[72ch] text-ink-2">
+              <Prose text={message} />
+            </p>
+            {fix && (
+              <p className="max-w-[72ch] text-ink-2">
+                <Prose text={fix} />
+              </p>
+            )}
             {set && onSet && (
               <Button size="sm" className="mt-1 max-w-full" onClick={() => onSet(set)}>
                 <span className="truncate">
@@ -70,8 +77,8 @@ export function CommandView({ preview, before }: { preview: DryRun; before: stri
         <div className="absolute top-1 right-1">
           <CopyButton text={preview.command_str} label={t.check.copyCommand} />
         </div>
-        {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
         <pre
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
           tabIndex={0}
           role="region"
           aria-label={t.check.command}

@@ -114,7 +114,7 @@ export const en = {
     badPairs: "Write NAME=value on each line.",
     injected: (value: string) => `Gantry passes ${value}.`,
     tuned: (value: string, why: string) => `Tuned value: ${value}. ${why}`,
-    useTuned: (value: string) => `Use ${value}`,
+    takeTuned: (value: string) => `Use ${value}`,
     between: (least: string, most: string) => `${least} to ${most}`,
     example: (text: string) => `As in ${text}`,
     count: (changed: number) => (changed === 1 ? "1 setting is set" : `${changed} settings are set`),

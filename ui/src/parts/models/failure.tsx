@@ -9,6 +9,7 @@ import { ErrorNote } from "@/kit/error-state";
 import { ButtonLink } from "@/kit/link";
 import { RelativeTime } from "@/kit/text";
 import { toast } from "@/kit/toast";
+import { Prose } from "./prose";
 import { shown } from "./settings";
 import { useT } from "./t";
 
@@ -26,7 +27,11 @@ export function Failure({ model }: { model: Model }) {
         <StateShape tone="bad" className="mt-1 text-bad" />
         <div className="min-w-0">
           <p className="font-medium">{diagnosis?.title ?? t.failure.unknown}</p>
-          {message && <p className="max-w-[72ch] break-words text-ink-2">{message}</p>}
+          {message && (
+            <p className="max-w-[72ch] text-ink-2">
+              <Prose text={message} />
+            </p>
+          )}
         </div>
       </div>
       {diagnosis?.detected && diagnosis.fixes.length > 0 && (
@@ -74,30 +79,29 @@ function FixLine({ model, fix }: { model: Model; fix: Fix }) {
   return (
     <li className="flex flex-col gap-1.5">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
-        <span className="max-w-[72ch] break-words">{fix.text}</span>
+        <Prose text={fix.text} className="max-w-[72ch]" />
         {field !== undefined && ownerOnly && <span className="text-ink-3">{t.failure.ownerOnly(field)}</span>}
-        {field !== undefined && !ownerOnly && may("changeModel") && (
-          <>
-            {fix.value !== undefined ? (
-              <Button icon={Wrench} size="sm" busy={apply.isPending} onClick={use} className="max-w-full">
-                <span className="truncate">
-                  {fix.value === null
-                    ? t.failure.unset(field)
-                    : t.failure.use(field, shown(fix.value).slice(0, 60))}
-                </span>
-              </Button>
-            ) : (
-              <ButtonLink
-                to="/models/$id"
-                params={{ id: String(model.id) }}
-                search={{ tab: "configuration", find: field }}
-                size="sm"
-              >
-                {t.failure.choose(field)}
-              </ButtonLink>
-            )}
-          </>
-        )}
+        {field !== undefined &&
+          !ownerOnly &&
+          may("changeModel") &&
+          (fix.value !== undefined ? (
+            <Button icon={Wrench} size="sm" busy={apply.isPending} onClick={use} className="max-w-full">
+              <span className="truncate">
+                {fix.value === null
+                  ? t.failure.unset(field)
+                  : t.failure.use(field, shown(fix.value).slice(0, 60))}
+              </span>
+            </Button>
+          ) : (
+            <ButtonLink
+              to="/models/$id"
+              params={{ id: String(model.id) }}
+              search={{ tab: "configuration", find: field }}
+              size="sm"
+            >
+              {t.failure.choose(field)}
+            </ButtonLink>
+          ))}
       </div>
       {apply.error && <ErrorNote error={apply.error} />}
     </li>

@@ -98,7 +98,7 @@ function Help({ field, task, value, onUse }: HelpProps) {
         <span className="mt-1 block">
           <Prose text={t.settings.tuned(shown(tuned.value), tuned.why)} />{" "}
           <Button size="sm" onClick={() => onUse(tuned.value)}>
-            {t.settings.useTuned(shown(tuned.value))}
+            {t.settings.takeTuned(shown(tuned.value))}
           </Button>
         </span>
       )}

@@ -19,35 +19,42 @@ export function tokens(count: number, format: Format): string {
 export function Verdict({ preview, error }: { preview: DryRun | undefined; error?: unknown }) {
   const t = useT();
   const format = useFormat();
-  const say = (tone: Tone, text: string, why?: string) => (
-    <span className="inline-flex min-w-0 items-center gap-1.5 text-sm" title={why}>
-      <StateShape tone={tone} className={COLOR[tone]} />
-      <span>{text}</span>
+  if (!preview) return <Said tone={error ? "idle" : "busy"} text={error ? t.verdict.failed : t.verdict.checking} />;
+  const { tone, text } = memoryOf(preview, t, format);
+  const why = preview.warnings.find((it) => it.category === "vram")?.message ?? preview.vram_estimate?.notes[0];
+  const broken = preview.warnings.find((it) => it.severity === "error" && it.category !== "vram");
+  if (broken) return <Said tone="bad" text={`${text} · ${broken.title}`} why={broken.message} />;
+  return <Said tone={tone} text={text} why={why} />;
+}
+
+function Said({ tone, text, why }: { tone: Tone; text: string; why?: string }) {
+  return (
+    <span className="inline-flex min-w-0 items-start gap-1.5 text-sm" title={why}>
+      <StateShape tone={tone} className={`mt-1 ${COLOR[tone]}`} />
+      <span className="min-w-0 break-words">{text}</span>
     </span>
   );
-  if (!preview) return error ? say("idle", t.verdict.failed) : say("busy", t.verdict.checking);
-  const estimate = preview.vram_estimate;
-  const broken = preview.warnings.find((it) => it.severity === "error" && it.category !== "vram");
-  if (broken) return say("bad", t.verdict.error, `${broken.title}: ${broken.message}`);
-  const why = preview.warnings.find((it) => it.category === "vram")?.message ?? estimate?.notes[0];
-  if (!estimate || estimate.fits === null) return say("idle", t.verdict.unknown, why);
+}
+
+type Texts = ReturnType<typeof useT>;
+
+function memoryOf(preview: DryRun, t: Texts, format: Format): { tone: Tone; text: string } {
+  const { vram_estimate: estimate, vram_estimate_gb: need } = preview;
+  if (!estimate || estimate.fits === null) return { tone: "idle", text: t.verdict.unknown };
   if (!estimate.fits) {
-    const need = preview.vram_estimate_gb;
-    const free = estimate.available_gb;
+    const { available_gb: free, max_context_that_fits: most } = estimate;
     const text =
       need === null || free === null
         ? t.verdict.no
         : t.verdict.noNeeds(format.mebibytes(need * GIB), format.mebibytes(free * GIB));
-    const most = estimate.max_context_that_fits;
-    return say("bad", most ? `${text}; ${t.verdict.upTo(format.integer(most))}` : text, why);
+    return { tone: "bad", text: most ? `${text}; ${t.verdict.upTo(format.integer(most))}` : text };
   }
   const { context, users, shared } = capacityOf(preview.command);
-  if (context === null) return say("ok", t.verdict.fits, why);
-  if (users === null) return say("ok", t.verdict.fitsWith(tokens(context, format)), why);
+  if (context === null) return { tone: "ok", text: t.verdict.fits };
   // llama.cpp shares its context between its slots; vLLM's sequences have one each, as far as the cache goes.
-  if (!shared) return say("ok", t.verdict.fitsWith(tokens(context, format)), why);
+  if (users === null || !shared) return { tone: "ok", text: t.verdict.fitsWith(tokens(context, format)) };
   const each = Math.floor(context / users);
-  return say("ok", t.verdict.fitsUsers(tokens(each, format), format.integer(users)), why);
+  return { tone: "ok", text: t.verdict.fitsUsers(tokens(each, format), format.integer(users)) };
 }
 
 const COLOR: Record<Tone, string> = {
