@@ -19,15 +19,7 @@ export type ListTools = {
 };
 
 /** The columns of the list of models. */
-export function columnsOf({
-  t,
-  chosen,
-  choose,
-  isOpen,
-  toggle,
-  rate,
-  maySelect,
-}: ListTools): Column<Row>[] {
+export function columnsOf({ t, chosen, choose, isOpen, toggle, rate, maySelect }: ListTools): Column<Row>[] {
   const name: Column<Row> = {
     id: "name",
     head: t.col.name,

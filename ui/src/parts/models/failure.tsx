@@ -15,8 +15,8 @@ import { useT } from "./t";
 
 type Fix = Schema<"Diagnosis">["fixes"][number];
 
-/** Why a model failed: cause, setting, and for each known remedy a button that applies it and starts the model. */
-export function Failure({ model }: { model: Model }) {
+/** Why a model failed: cause, setting, and for each known remedy a button that applies it and starts the model. `here`: the log is on the page. */
+export function Failure({ model, here }: { model: Model; here?: boolean }) {
   const t = useT();
   const { diagnosis, state_reason: reason, restart } = model;
   const params = { id: String(model.id) };
@@ -52,11 +52,13 @@ export function Failure({ model }: { model: Model }) {
           )}
         </p>
       )}
-      <div className="pl-5">
-        <ButtonLink to="/models/$id" params={params} search={{ tab: "logs", why: "1" }} size="sm">
-          {t.failure.why}
-        </ButtonLink>
-      </div>
+      {!here && (
+        <div className="pl-5">
+          <ButtonLink to="/models/$id" params={params} search={{ tab: "logs", why: "1" }} size="sm">
+            {t.failure.why}
+          </ButtonLink>
+        </div>
+      )}
     </div>
   );
 }

@@ -19,9 +19,11 @@ export function tokens(count: number, format: Format): string {
 export function Verdict({ preview, error }: { preview: DryRun | undefined; error?: unknown }) {
   const t = useT();
   const format = useFormat();
-  if (!preview) return <Said tone={error ? "idle" : "busy"} text={error ? t.verdict.failed : t.verdict.checking} />;
+  if (!preview)
+    return <Said tone={error ? "idle" : "busy"} text={error ? t.verdict.failed : t.verdict.checking} />;
   const { tone, text } = memoryOf(preview, t, format);
-  const why = preview.warnings.find((it) => it.category === "vram")?.message ?? preview.vram_estimate?.notes[0];
+  const why =
+    preview.warnings.find((it) => it.category === "vram")?.message ?? preview.vram_estimate?.notes[0];
   const broken = preview.warnings.find((it) => it.severity === "error" && it.category !== "vram");
   if (broken) return <Said tone="bad" text={`${text} · ${broken.title}`} why={broken.message} />;
   return <Said tone={tone} text={text} why={why} />;
