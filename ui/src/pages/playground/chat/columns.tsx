@@ -38,7 +38,6 @@ export function Columns({ panes, models, parameters, editing, onEditing, onModel
     <div className="flex min-h-0 flex-1 snap-x overflow-x-auto" data-panes={panes.length}>
       {panes.map(({ session, model }, at) => (
         <section
-          // biome-ignore lint/suspicious/noArrayIndexKey: the same model may be there twice
           key={session ?? at}
           aria-label={model || t.turn.model}
           className={`flex min-h-0 flex-1 snap-start flex-col ${several ? "min-w-[86%] border-line border-r last:border-r-0 sm:min-w-72" : "min-w-0"}`}

@@ -28,7 +28,6 @@ export function EditTurn({ text: before, onSend, onCancel }: EditTurnProps) {
   return (
     <div className="flex flex-col gap-2">
       <TextArea
-        // biome-ignore lint/a11y/noAutofocus: the button that opened it is gone
         autoFocus
         aria-label={t.turn.edit}
         value={text}
