@@ -74,6 +74,7 @@ export const de = {
     versionOf: (n, of) => `${n} von ${of}`,
     previousVersion: "Vorige Fassung",
     nextVersion: "Nächste Fassung",
+    waiting: "Wartet auf das erste Token",
     thinking: (time) => `Denkt seit ${time}`,
     thought: "Überlegung",
     thoughtFor: (time) => `Überlegte ${time}`,

@@ -69,6 +69,7 @@ export const en = {
     versionOf: (n: number, of: number) => `${n} of ${of}`,
     previousVersion: "Previous version",
     nextVersion: "Next version",
+    waiting: "Waiting for the first token",
     thinking: (time: string) => `Thinking for ${time}`,
     thought: "Reasoning",
     thoughtFor: (time: string) => `Thought for ${time}`,

@@ -19,6 +19,7 @@ export type Asked = {
 };
 
 const KEEP_EVERY_MS = 250;
+const LEAVING_MS = 2000;
 
 /** Adds a text that may be longer than one message of the gateway. Returns the id of its last part. */
 export async function keepAll(
@@ -100,6 +101,12 @@ export async function answer(asked: Asked, keep: Keep): Promise<void> {
   const { wake, end } = pace(show);
   const beat = setInterval(() => void keepAnswer(unsaved()), KEEP_EVERY_MS);
   const leave = () => keepAnswerNow(unsaved());
+  let left = Number.NEGATIVE_INFINITY;
+  const leaving = () => {
+    left = performance.now();
+    leave();
+  };
+  addEventListener("beforeunload", leaving);
   addEventListener("pagehide", leave);
   let error: unknown;
   let complete = false;
@@ -116,6 +123,11 @@ export async function answer(asked: Asked, keep: Keep): Promise<void> {
     if (!complete && written.ending === null) error = new NetworkError("the answer broke off");
   } catch (caught) {
     if (!isAbort(caught) && !aborter.signal.aborted) error = caught;
+    // A page that goes away breaks its requests off first: then nothing has failed, and the next page goes on from here.
+    if (performance.now() - left < LEAVING_MS) {
+      leave();
+      await new Promise((done) => setTimeout(done, LEAVING_MS));
+    }
   }
   end();
   clearInterval(beat);
@@ -128,6 +140,7 @@ export async function answer(asked: Asked, keep: Keep): Promise<void> {
   try {
     await settle(running, written, keep);
   } finally {
+    removeEventListener("beforeunload", leaving);
     removeEventListener("pagehide", leave);
   }
 }

@@ -46,14 +46,14 @@ export function ChatBar(props: ChatBarProps) {
           />
         </>
       )}
-      <div className="min-w-0">
+      <div className="min-w-0 flex-1">
         {panes.length === 1 && pane ? (
           <ModelPicker value={pane.model} onValue={(to) => onModel(0, to)} models={models} />
         ) : (
           <span className="px-1 text-ink-2 text-sm">{t.compare.of(panes.length)}</span>
         )}
       </div>
-      <div className="ml-auto flex shrink-0 items-center gap-1">
+      <div className="flex shrink-0 items-center gap-1">
         {panes.length < MOST_PANES && models.length > 0 && (
           <IconButton
             icon={Columns2}

@@ -129,17 +129,17 @@ export default function ChatPage() {
                 writing={writing}
                 blocked={blocked}
                 onSend={send}
+                aside={
+                  panes.length === 1 && sessions.length > 0 ? (
+                    <ContextMeter turns={panes[0]?.turns ?? []} context={constraints[0]?.max_model_len} />
+                  ) : undefined
+                }
                 onStop={() => sessions.forEach(stopAnswer)}
                 onEditLast={() => {
                   const last = panes[0]?.turns.findLast((it) => it.role === "user");
                   if (last && panes.length === 1 && !writing) setEditing(last.id);
                 }}
               />
-              {panes.length === 1 && sessions.length > 0 && (
-                <div className="mt-2 flex justify-end">
-                  <ContextMeter turns={panes[0]?.turns ?? []} context={constraints[0]?.max_model_len} />
-                </div>
-              )}
             </div>
           </>
         )}

@@ -50,7 +50,7 @@ export function Columns({ panes, models, parameters, editing, onEditing, onModel
                 onValue={(to) => onModel(at, to)}
                 models={models}
               />
-              <span className="ml-auto">
+              <span className="ml-auto shrink-0">
                 {session ? (
                   <ButtonLink
                     to="/playground/$id"

@@ -1,5 +1,13 @@
 import { ImagePlus, Send, Square } from "lucide-react";
-import { type ClipboardEvent, type DragEvent, type KeyboardEvent, useEffect, useRef, useState } from "react";
+import {
+  type ClipboardEvent,
+  type DragEvent,
+  type KeyboardEvent,
+  type ReactNode,
+  useEffect,
+  useRef,
+  useState,
+} from "react";
 import { Button, IconButton } from "@/kit/button";
 import { ErrorNote } from "@/kit/error-state";
 import { TextArea } from "@/kit/inputs";
@@ -19,12 +27,14 @@ type ComposerProps = {
   onStop: () => void;
   /** Up in an empty field. */
   onEditLast: () => void;
+  /** Stands beside the button. */
+  aside?: ReactNode;
 };
 
 const isPicture = (file: File) => file.type.startsWith("image/");
 
 /** The field for the next question. What is typed outlives a reload. */
-export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast }: ComposerProps) {
+export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast, aside }: ComposerProps) {
   const t = useT();
   const [text, setText] = useLocal(`draft.${draft}`, "");
   const [pictures, setPictures] = useState<string[]>([]);
@@ -123,8 +133,9 @@ export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast }
               event.target.value = "";
             }}
           />
-          <span className="hidden text-ink-3 text-xs sm:inline">{t.composer.keys}</span>
-          <span className="ml-auto">
+          <span className="hidden min-w-0 truncate text-ink-3 text-xs lg:inline">{t.composer.keys}</span>
+          {aside && <div className="ml-auto hidden min-[420px]:block">{aside}</div>}
+          <span className={aside ? "max-[419px]:ml-auto" : "ml-auto"}>
             {writing ? (
               <Button size="sm" icon={Square} onClick={onStop}>
                 {t.composer.stop}

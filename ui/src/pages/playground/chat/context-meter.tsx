@@ -1,5 +1,5 @@
 import { useFormat } from "@/i18n";
-import { Meter } from "@/kit/bars";
+import { Progress } from "@/kit/bars";
 import { useT } from "../t";
 import type { Turn } from "./tree";
 
@@ -26,9 +26,16 @@ export function ContextMeter({ turns, context }: { turns: Turn[]; context: numbe
   const about = exact ? "" : "~";
   const used = `${about}${format.compact(tokens)}`;
   const text = context ? t.context.of(used, format.compact(context)) : t.context.only(used);
+  const full = context ? tokens > context : false;
   return (
-    <div className="w-40" title={context && tokens > context ? t.context.full : undefined}>
-      <Meter label={t.context.label} value={context ? Math.min(1, tokens / context) : null} text={text} />
+    <div className="w-36" title={full ? t.context.full : undefined}>
+      <div className="mb-0.5 flex justify-between gap-2 text-ink-2 text-xs">
+        <span>{t.context.label}</span>
+        <span className={full ? "text-bad" : ""}>{text}</span>
+      </div>
+      {context && (
+        <Progress thin label={t.context.label} value={tokens / context} tone={full ? "bad" : "accent"} />
+      )}
     </div>
   );
 }

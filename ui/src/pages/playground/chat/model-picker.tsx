@@ -15,15 +15,15 @@ export function ModelPicker({ value, onValue, models, label }: ModelPickerProps)
   const options = models.map((it) => ({ value: it.served_model_name, label: it.served_model_name }));
   const runs = options.some((it) => it.value === value);
   return (
-    <Select
-      compact
-      aria-label={label ?? t.picker.label}
-      className="max-w-full"
-      value={value}
-      onValue={onValue}
-      options={
-        runs ? options : [{ value, label: value ? t.picker.stopped(value) : t.picker.choose }, ...options]
-      }
-    />
+    <div className="w-full min-w-0 max-w-72">
+      <Select
+        aria-label={label ?? t.picker.label}
+        value={value}
+        onValue={onValue}
+        options={
+          runs ? options : [{ value, label: value ? t.picker.stopped(value) : t.picker.choose }, ...options]
+        }
+      />
+    </div>
   );
 }

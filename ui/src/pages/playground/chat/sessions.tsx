@@ -117,7 +117,7 @@ function Row({ chat, open, onDelete }: { chat: ChatSummary; open: boolean; onDel
             {chat.model_name}
           </span>
           <span className="ml-auto shrink-0" title={format.dateTime(chat.updated_at)}>
-            {format.relative(chat.updated_at, now)}
+            {format.relative(chat.updated_at, Math.max(now, chat.updated_at))}
           </span>
         </span>
       </Link>
@@ -125,7 +125,7 @@ function Row({ chat, open, onDelete }: { chat: ChatSummary; open: boolean; onDel
         icon={Trash2}
         size="sm"
         label={`${c.do.delete}: ${t.sessions.named(chat.title)}`}
-        className="mr-1 bg-inherit opacity-0 focus-visible:opacity-100 group-focus-within/row:opacity-100 group-hover/row:opacity-100 [@media(hover:none)]:opacity-100"
+        className="absolute top-2 right-1 border-line bg-panel opacity-0 focus-visible:opacity-100 group-focus-within/row:opacity-100 group-hover/row:opacity-100 [@media(hover:none)]:opacity-100"
         onClick={onDelete}
       />
     </li>

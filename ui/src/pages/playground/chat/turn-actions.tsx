@@ -20,7 +20,7 @@ export function TurnActions({ turn, commands, idle, onEdit }: TurnActionsProps) 
   const t = useT();
   const own = turn.role === "user";
   return (
-    <div className="-ml-1.5 flex items-center gap-0.5">
+    <div className="flex items-center gap-0.5">
       <CopyButton text={own ? turn.content : splitReasoning(turn.content).text} label={t.turn.copy} />
       {own ? (
         <IconButton icon={Pencil} size="sm" label={t.turn.edit} disabled={!idle} onClick={onEdit} />

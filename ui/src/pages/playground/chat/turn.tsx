@@ -15,6 +15,10 @@ import { TurnTrouble } from "./turn-trouble";
 /** Beyond this a question is cut, with a button that shows the rest. */
 const LONG_QUESTION = 6000;
 
+/** Buttons of messages further up show when they are wanted; without a pointer that hovers, always. */
+const QUIET =
+  "opacity-0 group-focus-within/turn:opacity-100 group-hover/turn:opacity-100 [@media(hover:none)]:opacity-100";
+
 /** What arrives just now, behind what the turn has already. */
 export type Arriving = {
   reasoning: string;
@@ -47,14 +51,20 @@ export const TurnView = memo(function TurnView(props: TurnProps) {
         onSend={(text) => commands.edit(turn, text)}
       />
     );
+  const actions = (
+    <TurnActions turn={turn} commands={commands} idle={idle} onEdit={() => commands.startEdit(turn.id)} />
+  );
   return (
     <article
       className="group/turn flex min-w-0 flex-col gap-2 [content-visibility:auto] [contain-intrinsic-size:auto_160px]"
       aria-busy={arriving ? true : undefined}
     >
-      <h2 className="font-semibold text-ink-2 text-xs">
-        {own ? t.turn.you : (turn.facts.model ?? t.turn.model)}
-      </h2>
+      <div className="flex min-h-7 items-center gap-2">
+        <h2 className="min-w-0 truncate font-semibold text-ink-2 text-xs">
+          {own ? t.turn.you : (turn.facts.model ?? t.turn.model)}
+        </h2>
+        {own && <div className={cn("ml-auto", !last && QUIET)}>{actions}</div>}
+      </div>
       {own ? (
         <UserText session={session} turn={turn} />
       ) : (
@@ -63,23 +73,11 @@ export const TurnView = memo(function TurnView(props: TurnProps) {
       {!own && !arriving && (
         <>
           <TurnTrouble turn={turn} last={last} idle={idle} commands={commands} />
-          <Stats facts={turn.facts} />
+          <div className="flex min-h-7 flex-wrap items-center gap-x-3">
+            <Stats facts={turn.facts} />
+            <div className={cn(!last && QUIET)}>{actions}</div>
+          </div>
         </>
-      )}
-      {!arriving && (
-        <div
-          className={cn(
-            !last &&
-              "opacity-0 group-focus-within/turn:opacity-100 group-hover/turn:opacity-100 [@media(hover:none)]:opacity-100",
-          )}
-        >
-          <TurnActions
-            turn={turn}
-            commands={commands}
-            idle={idle}
-            onEdit={() => commands.startEdit(turn.id)}
-          />
-        </div>
       )}
     </article>
   );
@@ -114,6 +112,7 @@ function UserText({ session, turn }: { session: string; turn: Turn }) {
 }
 
 function Answer({ turn, arriving, last }: { turn: Turn; arriving?: Arriving; last: boolean }) {
+  const t = useT();
   const content = arriving ? turn.content + arriving.text : turn.content;
   const { reasoning, text, open } = splitReasoning(content);
   const thought = [reasoning, arriving?.reasoning].filter(Boolean).join("\n");
@@ -128,9 +127,14 @@ function Answer({ turn, arriving, last }: { turn: Turn; arriving?: Arriving; las
           since={thinking ? arriving.thinkingSince : undefined}
         />
       )}
-      <Near text={text} now={last || Boolean(arriving)}>
-        <Markdown text={text} growing={Boolean(arriving)} />
-      </Near>
+      {text && (
+        <Near text={text} now={last || Boolean(arriving)}>
+          <Markdown text={text} growing={Boolean(arriving)} />
+        </Near>
+      )}
+      {arriving && !text && !thought && tools.length === 0 && (
+        <p className="animate-pulse text-ink-3">{t.turn.waiting}</p>
+      )}
       {tools.length > 0 && <ToolCalls calls={tools} />}
     </div>
   );
