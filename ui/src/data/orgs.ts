@@ -26,6 +26,20 @@ export function useOrganisationLookup(q: string, { enabled = true } = {}) {
   });
 }
 
+/** One organisation by name, as there is no operation that reads one organisation. */
+export function useOrganisation(name: string) {
+  const query = { q: name, limit: 1000, sort: "name" as const };
+  return useQuery({
+    queryKey: [...orgKeys.all, "one", name],
+    queryFn: async ({ signal }) => {
+      const list = await call("listOrganisations", { query, signal });
+      return list.find((it) => it.name === name) ?? null;
+    },
+    enabled: name !== "",
+    refetchInterval: 10_000,
+  });
+}
+
 function useRefresh() {
   const client = useQueryClient();
   return () => client.invalidateQueries({ queryKey: orgKeys.all });

@@ -23,6 +23,32 @@ export function useUserLookup(q: string, { enabled = true } = {}) {
   });
 }
 
+/** One user by name, as there is no operation that reads one user. */
+export function useUser(username: string) {
+  const query = { q: username, limit: 1000, sort: "username" as const };
+  return useQuery({
+    queryKey: [...userKeys.all, "one", username],
+    queryFn: async ({ signal }) => {
+      const list = await call("listUsers", { query, signal });
+      return list.find((it) => it.username === username) ?? null;
+    },
+    enabled: username !== "",
+    refetchInterval: 10_000,
+  });
+}
+
+/** The owners who can sign in: the last one can't be removed. Those of other organisations are unknown to an org admin. */
+export function useOwners(enabled: boolean) {
+  return useQuery({
+    queryKey: [...userKeys.all, "owners"],
+    queryFn: async ({ signal }) => {
+      const owners = await call("listUsers", { query: { role: "owner", limit: 1000 }, signal });
+      return owners.filter((it) => it.enabled);
+    },
+    enabled,
+  });
+}
+
 function useRefresh() {
   const client = useQueryClient();
   return () => client.invalidateQueries({ queryKey: userKeys.all });
