@@ -6,13 +6,13 @@ import { orgKeys } from "./query-keys";
 /** A page of the organisations that one may see. */
 export function useOrganisations(
   query: NonNullable<Query<"listOrganisations">> = {},
-  { enabled = true } = {},
+  options: { enabled?: boolean; refetchInterval?: number } = {},
 ) {
   return useQuery({
     queryKey: [...orgKeys.all, "list", query],
     queryFn: ({ signal }) => callPage("listOrganisations", { query, signal }),
     placeholderData: keepPreviousData,
-    enabled,
+    ...options,
   });
 }
 

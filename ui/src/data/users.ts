@@ -4,12 +4,15 @@ import type { Body, Query } from "@/api/types";
 import { userKeys } from "./query-keys";
 
 /** A page of the users that one may see. */
-export function useUsers(query: NonNullable<Query<"listUsers">> = {}, { enabled = true } = {}) {
+export function useUsers(
+  query: NonNullable<Query<"listUsers">> = {},
+  options: { enabled?: boolean; refetchInterval?: number } = {},
+) {
   return useQuery({
     queryKey: [...userKeys.all, "list", query],
     queryFn: ({ signal }) => callPage("listUsers", { query, signal }),
     placeholderData: keepPreviousData,
-    enabled,
+    ...options,
   });
 }
 

@@ -46,3 +46,9 @@ export function wrongLimit(limits: Limits): LimitName | undefined {
     return value !== null && !(Number.isInteger(value) && value >= 1 && value <= MOST[name]);
   });
 }
+
+/** Returns the limits that differ from those of a record. */
+export function changedLimits(limits: Limits, record: Limits): Partial<Limits> {
+  const changed = LIMITS.filter((name) => limits[name] !== record[name]);
+  return Object.fromEntries(changed.map((name) => [name, limits[name]]));
+}
