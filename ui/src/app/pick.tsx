@@ -14,13 +14,16 @@ type PickProps = {
 };
 type Found = { id: number; name: string };
 
-function usePick(found: Found[] | undefined, { value, name, onValue }: PickProps) {
+function usePick(found: Found[] | undefined, { value, name, onValue }: PickProps, clear: () => void) {
   const list = found ?? [];
   const known = value !== null && name && !list.some((it) => it.id === value) ? [{ id: value, name }] : [];
   return {
     value: value === null ? "" : String(value),
     options: [...known, ...list].map((it) => ({ value: String(it.id), label: it.name })),
-    onValue: (to: string) => onValue(to === "" ? null : Number(to)),
+    onValue: (to: string) => {
+      clear();
+      onValue(to === "" ? null : Number(to));
+    },
   };
 }
 
@@ -31,7 +34,7 @@ export function PickOrganisation(props: PickProps) {
   const { placeholder, disabled } = props;
   return (
     <Combobox
-      {...usePick(data, props)}
+      {...usePick(data, props, () => setText(""))}
       onSearch={setText}
       placeholder={placeholder}
       disabled={disabled}
@@ -50,6 +53,7 @@ export function PickUser(props: PickProps) {
       {...usePick(
         data?.map((it) => ({ id: it.id, name: it.username })),
         props,
+        () => setText(""),
       )}
       onSearch={setText}
       placeholder={placeholder}

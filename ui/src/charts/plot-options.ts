@@ -108,7 +108,7 @@ export function optionsOf({ latest, colors, format, sync, width }: Given): uPlot
     width,
     height: pane.height ?? 160,
     legend: { show: false },
-    padding: [8, 4, 0, 0],
+    padding: [8, 20, 0, 0],
     cursor: {
       sync: { key: sync },
       drag: { x: true, y: false, setScale: false },

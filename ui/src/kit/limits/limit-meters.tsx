@@ -85,7 +85,7 @@ export function LimitsInShort({ limits, budget }: { limits: Limits; budget: Budg
   if (fullest) {
     const text = t.used(format.compact(fullest.used ?? 0), format.compact(fullest.limit));
     return (
-      <div className="w-36 text-xs" title={`${fullest.name}: ${text}`}>
+      <div className="w-28 text-xs" title={`${fullest.name}: ${text}`}>
         <Meter
           label={fullest.name}
           value={fullest.pct / 100}

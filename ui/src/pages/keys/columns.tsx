@@ -23,12 +23,13 @@ export function useColumns({ own, withOrg, onOpen }: Given): Column<Key>[] {
           type="button"
           aria-label={t.open(it.name || it.prefix)}
           onClick={() => onOpen(it)}
-          className="flex max-w-56 rounded-sm text-left font-medium text-accent-text hover:underline"
+          className="flex max-w-44 rounded-sm text-left font-medium text-accent-text hover:underline"
         >
           <Middle text={it.name || t.unnamed} className={it.name ? undefined : "text-ink-3 italic"} />
         </button>
       ),
     },
+    { id: "state", head: t.columns.state, cell: (it) => <KeyState of={it} /> },
     {
       id: "prefix",
       head: t.columns.prefix,
@@ -38,23 +39,25 @@ export function useColumns({ own, withOrg, onOpen }: Given): Column<Key>[] {
     !own && {
       id: "owner",
       head: t.columns.owner,
-      cell: (it) =>
-        it.username === null ? (
-          <span className="text-ink-3">{t.ofOrg}</span>
-        ) : (
-          <Middle text={it.username} className="max-w-40" />
-        ),
-    },
-    withOrg && {
-      id: "org",
-      head: t.columns.org,
-      wide: true,
-      cell: (it) => <Middle text={it.org_name} className="max-w-40" />,
+      cell: (it) => (
+        <span className="flex max-w-44 gap-1.5">
+          {it.username === null ? (
+            <span className="text-ink-3">{t.ofOrg}</span>
+          ) : (
+            <Middle text={it.username} />
+          )}
+          {withOrg && (
+            <span className="truncate text-ink-3" title={it.org_name}>
+              {it.org_name}
+            </span>
+          )}
+        </span>
+      ),
     },
     {
       id: "scopes",
       head: t.columns.scopes,
-      wide: true,
+      extra: true,
       cell: (it) => {
         const words = scopesOf(it).map((scope) => t.scope[scope]);
         const text = words.length === 3 ? t.allModels : words.join(", ");
@@ -70,7 +73,7 @@ export function useColumns({ own, withOrg, onOpen }: Given): Column<Key>[] {
       head: t.columns.models,
       wide: true,
       cell: (it) => (
-        <span className="block max-w-40 truncate" title={it.models?.join(", ")}>
+        <span className="block max-w-28 truncate" title={it.models?.join(", ")}>
           {it.models?.join(", ") ?? t.allModels}
         </span>
       ),
@@ -106,7 +109,6 @@ export function useColumns({ own, withOrg, onOpen }: Given): Column<Key>[] {
       wide: true,
       cell: (it) => <LimitsInShort limits={it.effective_limits} budget={it.budget} />,
     },
-    { id: "state", head: t.columns.state, cell: (it) => <KeyState of={it} /> },
   ];
   return all.filter((it) => it !== false);
 }

@@ -1,3 +1,4 @@
+import type { Key } from "@/api/types";
 import { PickOrganisation, PickUser } from "@/app/pick";
 import { useT as useCommonT } from "@/i18n";
 import { Segmented } from "@/kit/choices";
@@ -13,10 +14,12 @@ type FiltersProps = {
   manages: boolean;
   own: boolean;
   withOrg: boolean;
+  /** A key of the list: all have the user and the organisation that are asked for. */
+  sample: Key | undefined;
 };
 
 /** What the list of keys is narrowed by; all of it stands in the address. */
-export function Filters({ manages, own, withOrg }: FiltersProps) {
+export function Filters({ manages, own, withOrg, sample }: FiltersProps) {
   const t = useT();
   const c = useCommonT();
   const [, setWhose] = useUrlState("whose", "all");
@@ -56,6 +59,7 @@ export function Filters({ manages, own, withOrg }: FiltersProps) {
             aria-label={t.columns.owner}
             placeholder={t.columns.owner}
             value={Number(user) || null}
+            name={sample?.user_id === Number(user) ? sample.username : null}
             onValue={(to) => setUser(to === null ? "" : String(to))}
           />
         </div>
@@ -66,6 +70,7 @@ export function Filters({ manages, own, withOrg }: FiltersProps) {
             aria-label={t.columns.org}
             placeholder={t.columns.org}
             value={Number(org) || null}
+            name={sample?.org_id === Number(org) ? sample.org_name : null}
             onValue={(to) => setOrg(to === null ? "" : String(to))}
           />
         </div>

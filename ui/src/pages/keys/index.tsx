@@ -74,7 +74,7 @@ function Keys() {
     <>
       <PageHeader title={c.page.keys} actions={create} />
       <PageBody>
-        <Filters manages={manages} own={own} withOrg={withOrg} />
+        <Filters manages={manages} own={own} withOrg={withOrg} sample={list.data?.items[0]} />
         <Panel flush>
           <Table
             label={c.page.keys}

@@ -46,6 +46,7 @@ function Change({ now, before, write, worse }: ChangeProps) {
   if (now == null || before == null) return <span> </span>;
   if (before === 0 && now !== 0) return <span title={t.cards.was(write(0))}>{t.cards.none}</span>;
   const share = before === 0 ? 0 : ((now - before) / before) * 100;
+  if (share >= 1000) return <span>{t.cards.was(write(before))}</span>;
   const flat = Math.abs(share) < 0.5;
   const bad = worse !== undefined && !flat && share > 0 === (worse === "more");
   const text = flat ? t.cards.same : t.cards.change(share > 0 ? "+" : "−", format.percent(Math.abs(share)));

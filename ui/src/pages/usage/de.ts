@@ -88,7 +88,7 @@ export const de = {
     lines: "p50 und p95 des ganzen Zeitraums",
   },
   groups: {
-    title: "Nach",
+    title: "Aufteilung",
     dimension: "Geteilt nach",
     group: "Name",
     requests: "Anfragen",
@@ -121,7 +121,7 @@ export const de = {
     more: (shown: string, total: string) => `${shown} von ${total} Zeilen sind geladen.`,
     loadMore: "Mehr laden",
     newer: (count: string) => `${count} neuere zeigen`,
-    open: (id: string) => `Anfrage ${id} öffnen`,
+    open: "Anfrage öffnen",
     shared: (count: string) => `×${count}`,
     estimated: "Das Gateway hat die Tokens geschätzt, weil die Engine keine gemeldet hat.",
   },

@@ -86,7 +86,7 @@ export const en = {
     lines: "p50 and p95 of the whole range",
   },
   groups: {
-    title: "By",
+    title: "Breakdown",
     dimension: "Divided by",
     group: "Name",
     requests: "Requests",
@@ -119,7 +119,7 @@ export const en = {
     more: (shown: string, total: string) => `${shown} of ${total} rows are loaded.`,
     loadMore: "Load more",
     newer: (count: string) => `Show ${count} newer`,
-    open: (id: string) => `Open the request ${id}`,
+    open: "Open the request",
     shared: (count: string) => `×${count}`,
     estimated: "The gateway estimated the tokens, because the engine reported none.",
   },

@@ -130,8 +130,11 @@ function DimensionFilter({ by, usage }: { by: Dimension; usage: Usage }) {
         aria-label={t.filters[by]}
         placeholder={t.filters[by]}
         value={url[by] ?? ""}
-        onValue={(to) => set({ [by]: to })}
-        options={text && options.get(url[by] ?? "")?.label === text ? [...options.values()] : matching}
+        onValue={(to) => {
+          setText("");
+          set({ [by]: to });
+        }}
+        options={matching}
         onSearch={setText}
       />
     </div>

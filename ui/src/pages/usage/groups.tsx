@@ -60,7 +60,7 @@ export function Groups({ usage }: { usage: Usage }) {
       }
     >
       <Table
-        label={`${t.groups.title} ${t.series.bys[by]}`}
+        label={`${t.groups.title}: ${t.series.bys[by]}`}
         columns={useColumns(usage, by)}
         list={{ data: groups.data?.items, error: groups.error, refetch: groups.refetch }}
         rowKey={(it) => `${it.group_id} ${it.group}`}

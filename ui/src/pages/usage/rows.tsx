@@ -4,10 +4,11 @@ import type { UsageRow } from "@/api/types";
 import { useFormat } from "@/i18n";
 import { StateBadge } from "@/kit/badge";
 import { Button } from "@/kit/button";
+import { useMinute } from "@/kit/clock";
 import { EmptyState } from "@/kit/empty-state";
 import { Panel } from "@/kit/panel";
 import { type Column, type ListState, Table } from "@/kit/table";
-import { Middle, RelativeTime } from "@/kit/text";
+import { Middle } from "@/kit/text";
 import { useT } from "./t";
 
 type RowsProps = {
@@ -72,26 +73,29 @@ export function Tokens({ of, row }: { of: number; row: UsageRow }): ReactNode {
 function useColumns(onOpen: (row: UsageRow) => void): Column<UsageRow>[] {
   const t = useT();
   const format = useFormat();
+  const now = useMinute();
+  const when = (at: string) =>
+    new Date(at).toDateString() === new Date(now).toDateString() ? format.time(at) : format.dateMinute(at);
   return [
     {
       id: "time",
       head: t.rows.time,
-      width: "10rem",
+      width: "min(10rem, 26vw)",
       cell: (it) => (
         <button
           type="button"
-          aria-label={t.rows.open(it.req_id)}
           onClick={() => onOpen(it)}
           className="rounded-sm text-left text-accent-text hover:underline"
         >
-          <RelativeTime at={it.created_at} />
+          <span className="sr-only">{t.rows.open} </span>
+          <span title={format.relative(it.created_at, now)}>{when(it.created_at)}</span>
         </button>
       ),
     },
     {
       id: "model",
       head: t.rows.model,
-      width: "14rem",
+      width: "min(14rem, 30vw)",
       cell: (it) => (
         <span className="flex min-w-0">
           {it.model_name ? (
@@ -105,7 +109,7 @@ function useColumns(onOpen: (row: UsageRow) => void): Column<UsageRow>[] {
     {
       id: "status",
       head: t.rows.status,
-      width: "10rem",
+      width: "min(12rem, 22vw)",
       cell: (it) => (
         <span className="inline-flex items-center gap-1.5">
           <StateBadge
@@ -113,7 +117,9 @@ function useColumns(onOpen: (row: UsageRow) => void): Column<UsageRow>[] {
           >
             {it.status_code}
           </StateBadge>
-          <span className="text-ink-2 text-xs">{it.outcome !== "ok" && t.outcome[it.outcome]}</span>
+          <span className="hidden text-ink-2 text-xs md:inline">
+            {it.outcome !== "ok" && t.outcome[it.outcome]}
+          </span>
           {it.requests > 1 && (
             <span className="text-ink-3">{t.rows.shared(format.integer(it.requests))}</span>
           )}
@@ -161,7 +167,7 @@ function useColumns(onOpen: (row: UsageRow) => void): Column<UsageRow>[] {
       id: "latency",
       head: t.rows.latency,
       numeric: true,
-      width: "6rem",
+      width: "min(6rem, 22vw)",
       cell: (it) => format.duration(it.latency_ms),
     },
   ];

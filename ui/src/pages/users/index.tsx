@@ -154,6 +154,7 @@ function Users() {
                 aria-label={t.columns.org}
                 placeholder={t.columns.org}
                 value={Number(url.org) || null}
+                name={list.data?.items[0]?.org_id === Number(url.org) ? list.data.items[0].org_name : null}
                 onValue={(to) => setUrl({ org: to === null ? "" : String(to) })}
               />
             </div>
