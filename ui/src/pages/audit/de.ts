@@ -20,7 +20,6 @@ export const de = {
   columns: { action: "Aktion", at: "Zeit", actor: "Wer", object: "Objekt", what: "Geändert", ip: "Von" },
   anonymous: "nicht angemeldet",
   settings: "die Einstellungen des Gateways",
-  showMore: (seq: string) => `Zeile ${seq} anzeigen`,
   row: (seq: string) => `Zeile ${seq}`,
   viaToken: (prefix: string) => `mit dem Token ${prefix}…`,
   fields: (names: string, more: number) => (more > 0 ? `${names} und ${more} weitere` : names),

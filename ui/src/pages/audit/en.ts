@@ -25,7 +25,6 @@ export const en = {
   },
   anonymous: "not signed in",
   settings: "the gateway’s settings",
-  showMore: (seq: string) => `Show row ${seq}`,
   row: (seq: string) => `Row ${seq}`,
   viaToken: (prefix: string) => `with the token ${prefix}…`,
   fields: (names: string, more: number) => (more > 0 ? `${names} and ${more} more` : names),

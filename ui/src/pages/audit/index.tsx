@@ -98,11 +98,10 @@ function useColumns(setOpen: (to: string) => void): Column<AuditRow>[] {
     {
       id: "action",
       head: t.columns.action,
-      width: "30%",
+      width: "34%",
       cell: (it) => (
         <button
           type="button"
-          aria-label={`${t.showMore(String(it.seq))}: ${it.action}`}
           onClick={() => setOpen(String(it.seq))}
           className="max-w-full truncate rounded-sm text-left text-accent-text hover:underline"
         >
@@ -110,10 +109,11 @@ function useColumns(setOpen: (to: string) => void): Column<AuditRow>[] {
         </button>
       ),
     },
-    { id: "at", head: t.columns.at, width: "9rem", cell: (it) => <RelativeTime at={it.at} /> },
+    { id: "at", head: t.columns.at, width: "8.5rem", cell: (it) => <RelativeTime at={it.at} /> },
     {
       id: "object",
       head: t.columns.object,
+      wide: true,
       width: "20%",
       cell: (it) => (
         <span className="flex min-w-0 gap-1.5">

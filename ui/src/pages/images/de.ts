@@ -3,9 +3,9 @@ import type { en } from "./en";
 export const de = {
   ready: "Alles, womit ein Modell startet, ist auf dieser Maschine.",
   readyOffline: "Diese Maschine kann ohne Netz arbeiten: Alles, womit ein Modell startet, ist darauf.",
-  notReady: (missing: string) => `${missing} der Images, mit denen Modelle starten, fehlen.`,
-  notReadyOne: "Eines der Images, mit denen Modelle starten, fehlt.",
-  nothing: "Auf dieser Maschine ist noch kein Image.",
+  notReady: (missing: string) => `${missing} der Dinge, mit denen Modelle starten, fehlen.`,
+  notReadyOne: (what: string) => `${what} fehlt; ein Modell startet damit.`,
+  nothing: "Nicht alles, womit ein Modell startet, ist auf dieser Maschine.",
   offlineMode: "Der Offline-Modus ist an: Das Gateway lädt nichts aus dem Netz.",
   onlineMode: "Der Offline-Modus ist aus: Ein fehlendes Image wird beim Start eines Modells geholt.",
   process: "Engines laufen als Programme dieser Maschine. Die Programme stehen anstelle von Images.",

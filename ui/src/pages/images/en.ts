@@ -1,9 +1,9 @@
 export const en = {
   ready: "Everything that a model starts with is on this machine.",
   readyOffline: "This machine can work without a network: everything that a model starts with is on it.",
-  notReady: (missing: string) => `${missing} of the images that models start with are missing.`,
-  notReadyOne: "One of the images that models start with is missing.",
-  nothing: "There is no image on this machine yet.",
+  notReady: (missing: string) => `${missing} of the things that models start with are missing.`,
+  notReadyOne: (what: string) => `${what} is missing, which a model starts with.`,
+  nothing: "Not everything that a model starts with is on this machine.",
   offlineMode: "Offline mode is on: the gateway pulls nothing.",
   onlineMode: "Offline mode is off: a missing image is pulled at the start of a model.",
   process: "Engines run as programs of this machine. The programs stand in place of images.",

@@ -1,7 +1,7 @@
 import { HardDriveUpload } from "lucide-react";
-import type { Answer } from "@/api/types";
 import { Gate } from "@/app/gate";
 import { useImages } from "@/data/images";
+import { useModels } from "@/data/models";
 import { useReadiness } from "@/data/readiness";
 import { useMay } from "@/data/session";
 import { useT as useCommonT } from "@/i18n";
@@ -11,13 +11,12 @@ import { PageBody, PageHeader } from "@/kit/page-header";
 import { Panel } from "@/kit/panel";
 import { Skeleton } from "@/kit/skeleton";
 import { useUrlState } from "@/kit/url-state";
-import { ImageTable, type ShownImage } from "./image-table";
+import { ImageTable } from "./image-table";
 import { LoadDialog } from "./load-dialog";
 import { Loads } from "./loads";
+import { missingOf, shownOf } from "./needs";
 import { useT } from "./t";
 import { Verdict } from "./verdict";
-
-export type Images = Answer<"getContainerImages">;
 
 export default function Page() {
   const c = useCommonT();
@@ -28,18 +27,6 @@ export default function Page() {
   );
 }
 
-/** Every image once; the models that start with it stand at the one of the engine, too. */
-function shownOf(images: Images): { engines: ShownImage[]; models: ShownImage[] } {
-  const usedBy = (image: string) => images.models.find((it) => it.image === image)?.models ?? [];
-  const engines = Object.entries(images.engines).map(([engine, it]) => ({
-    ...it,
-    engine,
-    models: usedBy(it.image),
-  }));
-  const known = new Set(engines.map((it) => it.image));
-  return { engines, models: images.models.filter((it) => !known.has(it.image)) };
-}
-
 function ImagesPage() {
   const t = useT();
   const c = useCommonT();
@@ -48,7 +35,8 @@ function ImagesPage() {
   const process = useReadiness().data?.runtime === "process";
   const [dialog, setDialog] = useUrlState("dialog");
   const mayLoad = may("loadContainerImages") && !process;
-  const all = images.data && shownOf(images.data);
+  const models = useModels();
+  const all = images.data && shownOf(images.data, models.data ?? []);
   return (
     <>
       <PageHeader
@@ -73,7 +61,7 @@ function ImagesPage() {
           </>
         ) : (
           <>
-            <Verdict images={images.data} process={process} mayLoad={mayLoad} />
+            <Verdict images={images.data} missing={missingOf(all)} process={process} mayLoad={mayLoad} />
             <Loads />
             <Panel title={process ? t.programs : t.engines} flush>
               <ImageTable label={process ? t.programs : t.engines} images={all.engines} process={process} />

@@ -6,29 +6,27 @@ import { Command } from "@/kit/code-block";
 import { Panel } from "@/kit/panel";
 import { useT } from "./t";
 
-type Props = { images: Answer<"getContainerImages">; process: boolean; mayLoad: boolean };
-
-/** What models start with and is not on the machine; without a model, what an engine would. */
-function missingOf(images: Props["images"]): string[] {
-  const all = images.models.length > 0 ? images.models : Object.values(images.engines);
-  return [...new Set(all.filter((it) => !it.cached).map((it) => it.image))];
-}
+type Props = {
+  images: Answer<"getContainerImages">;
+  missing: string[];
+  process: boolean;
+  mayLoad: boolean;
+};
 
 /** One sentence that says whether the machine could work without a network, and what to do if not. */
-export function Verdict({ images, process, mayLoad }: Props) {
+export function Verdict({ images, missing, process, mayLoad }: Props) {
   const t = useT();
   const format = useFormat();
   const ready = images.offline_ready;
-  const missing = missingOf(images);
   const Icon = ready ? CircleCheck : TriangleAlert;
   const text = ready
     ? process
       ? t.ready
       : t.readyOffline
-    : images.models.length === 0 && missing.length === Object.keys(images.engines).length
-      ? t.nothing
-      : missing.length === 1
-        ? t.notReadyOne
+    : missing.length === 1
+      ? t.notReadyOne(missing[0] ?? "")
+      : missing.length === 0
+        ? t.nothing
         : t.notReady(format.integer(missing.length));
   return (
     <Panel>
@@ -42,7 +40,7 @@ export function Verdict({ images, process, mayLoad }: Props) {
           {missing.length > 0 && !process && <HowToGet missing={missing} mayLoad={mayLoad} />}
           {images.recommendations.length > 0 && (
             <div className="mt-3">
-              <h3 className="text-ink-2 text-sm">{t.recommendations}</h3>
+              <h2 className="text-ink-2 text-sm">{t.recommendations}</h2>
               <ul className="mt-1 flex list-disc flex-col gap-0.5 pl-4 text-sm">
                 {images.recommendations.map((it) => (
                   <li key={it} className="max-w-[90ch] break-words">
@@ -63,7 +61,7 @@ function HowToGet({ missing, mayLoad }: { missing: string[]; mayLoad: boolean })
   return (
     <div className="mt-3 flex max-w-3xl flex-col gap-2 text-sm">
       <div>
-        <h3 className="text-ink-2">{t.missing}</h3>
+        <h2 className="text-ink-2">{t.missing}</h2>
         <ul className="list-disc pl-4">
           {missing.map((it) => (
             <li key={it}>

@@ -8,7 +8,9 @@ export const de = {
   every: (seconds: string) => `ein Punkt für ${seconds} s`,
   cpu: "CPU",
   memory: "Speicher",
-  memoryUsed: "belegt",
+  ramUsed: "RAM belegt",
+  diskUsed: "Datenträger belegt",
+  cpuUse: "alle Kerne",
   disk: "Vollster Datenträger",
   network: "Netz",
   received: "empfangen",
@@ -19,7 +21,6 @@ export const de = {
   gpuPower: "GPU-Leistung",
   gpu: (index: string) => `GPU ${index}`,
   threshold: (value: string) => `${value} voll`,
-  total: (value: string) => `alles ${value}`,
   marks: { running: "gestartet", stopped: "gestoppt", failed: "fehlgeschlagen" },
   courseNote:
     "Das Gateway bewahrt Temperatur und Leistung nicht auf: Sie werden gezeichnet, seit diese Seite geöffnet ist.",

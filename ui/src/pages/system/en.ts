@@ -6,7 +6,9 @@ export const en = {
   every: (seconds: string) => `one point for ${seconds} s`,
   cpu: "CPU",
   memory: "Memory",
-  memoryUsed: "used",
+  ramUsed: "RAM used",
+  diskUsed: "disk used",
+  cpuUse: "all cores",
   disk: "Fullest disk",
   network: "Network",
   received: "received",
@@ -17,7 +19,6 @@ export const en = {
   gpuPower: "GPU power",
   gpu: (index: string) => `GPU ${index}`,
   threshold: (value: string) => `${value} full`,
-  total: (value: string) => `all ${value}`,
   marks: { running: "started", stopped: "stopped", failed: "failed" },
   courseNote:
     "The gateway keeps no history of temperature and power: they are drawn from when this page was opened.",

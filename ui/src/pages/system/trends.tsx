@@ -108,7 +108,7 @@ function usePanes(data: ReturnType<typeof useTrends>["data"], zoom: Span, host: 
       {
         id: "cpu",
         title: t.cpu,
-        series: [{ id: "cpu", label: t.cpu, values: course.of(data.cpu_util_pct) }],
+        series: [{ id: "cpu", label: t.cpuUse, values: course.of(data.cpu_util_pct) }],
         write: percent,
         max: 100,
         area: true,
@@ -117,7 +117,7 @@ function usePanes(data: ReturnType<typeof useTrends>["data"], zoom: Span, host: 
       {
         id: "memory",
         title: t.memory,
-        series: [{ id: "memory", label: t.memoryUsed, values: course.of(data.mem_used_mb), color: 3 }],
+        series: [{ id: "memory", label: t.ramUsed, values: course.of(data.mem_used_mb), color: 3 }],
         write: format.mebibytes,
         max: total,
         area: true,
@@ -126,7 +126,7 @@ function usePanes(data: ReturnType<typeof useTrends>["data"], zoom: Span, host: 
       {
         id: "disk",
         title: t.disk,
-        series: [{ id: "disk", label: t.memoryUsed, values: course.of(data.disk_used_pct), color: 5 }],
+        series: [{ id: "disk", label: t.diskUsed, values: course.of(data.disk_used_pct), color: 5 }],
         write: percent,
         max: 100,
         thresholds: [{ at: DISK_WARN, label: t.threshold(percent(DISK_WARN)), tone: "warn" }],

@@ -3,6 +3,7 @@ import type { Upstream } from "@/api/types";
 import { useFormat } from "@/i18n";
 import { CopyButton } from "@/kit/copy";
 import { Facts } from "@/kit/facts";
+import { RelativeTime } from "@/kit/text";
 import { useT } from "./t";
 
 /** The rest of what is known of an upstream. */
@@ -23,6 +24,7 @@ export function UpstreamDetail({ upstream: it }: { upstream: Upstream }) {
       ),
     ],
     [t.source, [t.sources[it.source], it.engine_type, it.task].filter(Boolean).join(" · ")],
+    [t.lastOk, <RelativeTime key="ok" at={it.last_ok_at} />],
     [
       t.lastError,
       it.last_error

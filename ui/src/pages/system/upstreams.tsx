@@ -9,7 +9,7 @@ import { cn } from "@/kit/cn";
 import { EmptyState } from "@/kit/empty-state";
 import { Panel } from "@/kit/panel";
 import { type Column, Table } from "@/kit/table";
-import { Middle, RelativeTime } from "@/kit/text";
+import { Middle } from "@/kit/text";
 import { toast, toastError } from "@/kit/toast";
 import { useUrlState } from "@/kit/url-state";
 import { useT } from "./t";
@@ -88,7 +88,7 @@ function useColumns(open: string, setOpen: (to: string) => void): Column<Upstrea
             aria-expanded={shown}
             aria-label={shown ? t.close(it.served_name) : t.open(it.served_name)}
             onClick={() => setOpen(shown ? "" : keyOf(it))}
-            className="-ml-1 flex max-w-56 items-center gap-1 rounded-sm font-medium"
+            className="-ml-1 flex max-w-44 md:max-w-56 items-center gap-1 rounded-sm font-medium"
           >
             <Icon aria-hidden className="size-4 shrink-0 text-ink-3" />
             <Middle text={it.served_name} />
@@ -115,7 +115,6 @@ function useColumns(open: string, setOpen: (to: string) => void): Column<Upstrea
     },
     { id: "history", head: t.history, wide: true, cell: (it) => <Probes history={it.history} /> },
     { id: "flight", head: t.inFlight, numeric: true, wide: true, cell: (it) => format.integer(it.in_flight) },
-    { id: "ok", head: t.lastOk, wide: true, cell: (it) => <RelativeTime at={it.last_ok_at} /> },
   ];
 }
 
