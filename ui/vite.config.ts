@@ -33,6 +33,13 @@ export default defineConfig({
     // The gateway refuses requests whose `Host` it doesn't know; a loopback address it always knows.
     proxy: Object.fromEntries(proxied.map((path) => [path, { target: gateway, changeOrigin: true }])),
   },
+  // `npm run preview` serves the build under the policy that the gateway sends.
+  preview: {
+    headers: {
+      "content-security-policy":
+        "default-src 'self'; img-src 'self' data: blob:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'; style-src 'self'",
+    },
+  },
   test: {
     environment: "happy-dom",
     setupFiles: ["src/test/setup.ts"],

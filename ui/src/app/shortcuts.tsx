@@ -29,7 +29,7 @@ export default function Shortcuts({ onClose }: { onClose: () => void }) {
             [t.shortcuts.commands, <Kbd key="k">{COMMAND_KEYS}</Kbd>],
             [t.shortcuts.search, <Kbd key="k">/</Kbd>],
             [t.shortcuts.help, <Kbd key="k">?</Kbd>],
-            [t.shortcuts.close, <Kbd key="k">Esc</Kbd>],
+            [t.shortcuts.close, <Kbd key="k">{t.shortcuts.escape}</Kbd>],
           ])}
         </section>
         <section className="flex flex-col gap-2">

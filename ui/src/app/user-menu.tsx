@@ -62,7 +62,7 @@ export function UserMenu({ folded }: { folded?: boolean }) {
       trigger={
         <button
           type="button"
-          aria-label={t.shell.userMenu(me.username)}
+          aria-label={folded ? t.shell.userMenu(me.username) : undefined}
           className={cn(
             "flex h-10 items-center gap-2.5 rounded-md px-2 text-left hover:bg-hover",
             folded ? "w-10 justify-center" : "w-full",

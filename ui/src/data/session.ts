@@ -1,4 +1,5 @@
 import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useCallback } from "react";
 import { call } from "@/api/client";
 import { ApiError } from "@/api/errors";
 import { operations } from "@/api/operations";
@@ -42,11 +43,14 @@ export function useMe() {
 
 /** Returns `may`: whether the signed-in user may call an operation. What they may not call is not shown. */
 export function useMay(): (operation: OperationId) => boolean {
-  const me = useMe();
-  return (operation) => {
-    const needed = operations[operation].role;
-    return needed === null || (me !== null && hasRole(me.role, needed));
-  };
+  const role = useMe()?.role;
+  return useCallback(
+    (operation) => {
+      const needed = operations[operation].role;
+      return needed === null || (role !== undefined && hasRole(role, needed));
+    },
+    [role],
+  );
 }
 
 /** Whether there is an owner, and whether making one needs the token. */

@@ -129,6 +129,7 @@ export const de = {
   },
   signedOut: {
     title: "Sie sind abgemeldet",
+    short: "Sie sind abgemeldet.",
     text: "Ihre Sitzung ist zu Ende. Nichts, was Sie eingegeben haben, ist verloren: Melden Sie sich an und wiederholen Sie, was Sie getan haben.",
     other: "Als jemand anders anmelden",
   },
@@ -213,5 +214,6 @@ export const de = {
     help: "Diese Liste zeigen",
     close: "Dialog oder Menü schließen",
     next: "dann",
+    escape: "Esc",
   },
 } satisfies Dictionary;

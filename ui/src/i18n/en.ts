@@ -127,6 +127,7 @@ export const en = {
   },
   signedOut: {
     title: "You are signed out",
+    short: "You are signed out.",
     text: "Your session has ended. Nothing that you typed is lost: sign in, then repeat what you did.",
     other: "Sign in as somebody else",
   },
@@ -211,5 +212,6 @@ export const en = {
     help: "Show this list",
     close: "Close a dialog or a menu",
     next: "then",
+    escape: "Esc",
   },
 };

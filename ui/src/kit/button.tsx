@@ -57,34 +57,37 @@ export function Button({
 }
 
 type IconButtonProps = Omit<ComponentProps<"button">, "aria-label"> &
-  ButtonLook & { icon: LucideIcon; label: string; busy?: boolean; keys?: ReactNode };
+  ButtonLook & {
+    icon: LucideIcon;
+    label: string;
+    busy?: boolean;
+    keys?: ReactNode;
+    /** Without a tooltip, where the first Escape must not be taken by it, as for "close". */
+    bare?: boolean;
+  };
 
 /** A button with an icon only; `label` is its name and its tooltip. */
-export function IconButton({
-  icon: Icon,
-  label,
-  look = "quiet",
-  size,
-  busy,
-  className,
-  disabled,
-  keys,
-  ...props
-}: IconButtonProps) {
+export function IconButton(props: IconButtonProps) {
+  const { icon: Icon, label, look = "quiet", size, busy, className, disabled, keys, bare, ...rest } = props;
   const square = size === "sm" ? "size-7 px-0" : size === "lg" ? "size-10 px-0" : "size-8 px-0";
   const Shown = busy ? LoaderCircle : Icon;
-  return (
+  const button = (
+    <button
+      type="button"
+      aria-label={label}
+      aria-busy={busy || undefined}
+      className={cn(buttonStyle({ look, size }), square, className)}
+      disabled={disabled || busy}
+      {...rest}
+    >
+      <Shown aria-hidden className={cn("size-4", busy && "animate-turn")} />
+    </button>
+  );
+  return bare ? (
+    button
+  ) : (
     <Tooltip text={label} keys={keys}>
-      <button
-        type="button"
-        aria-label={label}
-        aria-busy={busy || undefined}
-        className={cn(buttonStyle({ look, size }), square, className)}
-        disabled={disabled || busy}
-        {...props}
-      >
-        <Shown aria-hidden className={cn("size-4", busy && "animate-turn")} />
-      </button>
+      {button}
     </Tooltip>
   );
 }

@@ -78,7 +78,7 @@ function Absolute({ t, range, onApply }: AbsoluteProps) {
   const wrong = !(begin < end);
   return (
     <form
-      className="flex w-56 flex-col gap-3 border-line sm:border-l sm:pl-3"
+      className="flex w-64 flex-col gap-3 border-line sm:border-l sm:pl-3"
       onSubmit={(event) => {
         event.preventDefault();
         if (!wrong) onApply({ from: begin, to: end });

@@ -18,7 +18,7 @@ type DialogProps = {
   stays?: boolean;
 };
 
-const SIZES = { sm: "max-w-md", md: "max-w-xl", lg: "max-w-4xl" };
+const SIZES = { sm: "max-w-lg", md: "max-w-2xl", lg: "max-w-4xl" };
 const OVERLAY =
   "fixed inset-0 z-40 bg-overlay transition-opacity duration-150 data-ending-style:opacity-0 data-starting-style:opacity-0";
 
@@ -48,19 +48,14 @@ export function Dialog({
         <Base.Viewport className="fixed inset-0 z-40 flex items-start justify-center overflow-y-auto p-3 sm:p-[8vh]">
           <Base.Popup
             className={cn(
-              "w-full rounded-lg border border-line bg-raised shadow-float outline-none transition-[opacity,transform] duration-150 data-ending-style:opacity-0 data-starting-style:translate-y-1 data-starting-style:opacity-0",
+              "relative w-full rounded-lg border border-line bg-raised shadow-float outline-none transition-[opacity,transform] duration-150 data-ending-style:opacity-0 data-starting-style:translate-y-1 data-starting-style:opacity-0",
               SIZES[size],
             )}
           >
             <div className="flex items-start gap-3 px-5 pt-4">
-              <Base.Title className="min-w-0 flex-1 break-words py-1 font-semibold text-lg">
+              <Base.Title className="min-w-0 flex-1 break-words py-1 pr-7 font-semibold text-lg">
                 {title}
               </Base.Title>
-              {!stays && (
-                <Base.Close
-                  render={<IconButton icon={X} label={t.do.close} size="sm" className="mt-0.5 -mr-2" />}
-                />
-              )}
             </div>
             <div className="flex flex-col gap-4 px-5 pt-1 pb-5">
               {description && (
@@ -70,6 +65,14 @@ export function Dialog({
             </div>
             {footer && (
               <div className="flex flex-wrap justify-end gap-2 border-line border-t px-5 py-3">{footer}</div>
+            )}
+            {/* The last in the order of focus: the first is what the dialog is for. */}
+            {!stays && (
+              <Base.Close
+                render={
+                  <IconButton icon={X} label={t.do.close} size="sm" bare className="absolute top-4 right-3" />
+                }
+              />
             )}
           </Base.Popup>
         </Base.Viewport>

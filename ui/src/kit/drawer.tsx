@@ -23,7 +23,7 @@ export function Drawer({ open, onClose, title, children, actions }: DrawerProps)
           <div className="flex min-h-12 items-center gap-2 border-line border-b px-4 py-2">
             <Base.Title className="min-w-0 flex-1 truncate font-semibold">{title}</Base.Title>
             {actions}
-            <Base.Close render={<IconButton icon={X} label={t.do.close} size="sm" />} />
+            <Base.Close render={<IconButton icon={X} label={t.do.close} bare size="sm" />} />
           </div>
           <div className="min-h-0 flex-1 overflow-y-auto p-4">{children}</div>
         </Base.Popup>

@@ -12,6 +12,7 @@ export function describe(
   if (error instanceof NetworkError)
     return { message: t.errors.network, todo: t.errors.networkDo, requestId: null };
   if (error instanceof ApiError) {
+    if (error.code === "unauthenticated") return { message: t.signedOut.short, requestId: error.requestId };
     const todo =
       error.status === 403 ? t.errors.forbidden : error.status === 429 ? t.errors.tooMany : undefined;
     return { message: sentence(error.message), todo, requestId: error.requestId };

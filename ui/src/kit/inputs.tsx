@@ -7,7 +7,7 @@ import { useFieldProps } from "./field";
 
 /** The classes of everything that is typed into. */
 export const inputStyle =
-  "w-full min-w-0 rounded-md border border-line-strong bg-panel px-2.5 text-ink text-base transition-colors duration-100 hover:border-ink-3 focus-visible:outline-offset-0 disabled:opacity-50 aria-invalid:border-bad-solid read-only:bg-hover md:text-sm";
+  "w-full min-w-0 rounded-md border border-line-strong bg-panel px-2.5 text-ink text-base transition-colors duration-100 hover:border-ink-3 focus-visible:outline-offset-0 disabled:opacity-50 aria-invalid:border-bad-solid [&[readonly]]:bg-hover md:text-sm";
 
 type TextInputProps = Omit<ComponentProps<"input">, "onChange" | "value"> & {
   value: string;

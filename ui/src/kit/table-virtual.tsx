@@ -42,7 +42,7 @@ export function VirtualRows<T>({
       onScroll={(event) => setFirst(Math.floor(event.currentTarget.scrollTop / ROW / 4) * 4)}
     >
       <table
-        className="w-full min-w-max table-fixed border-separate border-spacing-0"
+        className="w-full min-w-160 table-fixed border-separate border-spacing-0"
         aria-rowcount={data.length}
       >
         <caption className="sr-only">{label}</caption>

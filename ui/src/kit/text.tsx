@@ -1,4 +1,4 @@
-import type { ReactNode } from "react";
+import type { ClipboardEvent, ReactNode } from "react";
 import { useFormat, useT } from "@/i18n";
 import type { Instant } from "@/i18n/format";
 import { useNow } from "./clock";
@@ -30,10 +30,22 @@ export function Middle({ text, end = 8, className }: { text: string; end?: numbe
   // By code points, so that no character is cut in two.
   const letters = Array.from(text);
   if (letters.length <= end + 4) return <span className={cn("whitespace-nowrap", className)}>{text}</span>;
+  // Two boxes would be read, and copied, as two words.
+  const copyWhole = (event: ClipboardEvent) => {
+    event.preventDefault();
+    event.clipboardData.setData("text/plain", text);
+  };
   return (
-    <span className={cn("inline-flex min-w-0 max-w-full whitespace-pre", className)} title={text}>
-      <span className="truncate">{letters.slice(0, -end).join("")}</span>
-      <span>{letters.slice(-end).join("")}</span>
+    <span
+      className={cn("inline-flex min-w-0 max-w-full whitespace-pre", className)}
+      title={text}
+      onCopy={copyWhole}
+    >
+      <span className="sr-only select-none">{text}</span>
+      <span aria-hidden className="truncate">
+        {letters.slice(0, -end).join("")}
+      </span>
+      <span aria-hidden>{letters.slice(-end).join("")}</span>
     </span>
   );
 }

@@ -148,7 +148,7 @@ export function DataShown() {
         <Kbd>Ctrl K</Kbd>
       </Shown>
       <Shown title="CodeBlock, Command">
-        <div className="grid w-full gap-4 md:grid-cols-2">
+        <div className="grid w-full grid-cols-[minmax(0,1fr)] gap-4 md:grid-cols-2">
           <CodeBlock
             label="Language"
             snippets={[
@@ -171,7 +171,7 @@ export function DataShown() {
       </Shown>
       <Tables />
       <Shown title="ErrorState, ErrorNote">
-        <div className="grid w-full gap-4 md:grid-cols-2">
+        <div className="grid w-full grid-cols-[minmax(0,1fr)] gap-4 md:grid-cols-2">
           <ErrorState error={new NetworkError("Failed to fetch")} onRetry={() => {}} />
           <div>
             <ErrorNote error={BROKEN} />

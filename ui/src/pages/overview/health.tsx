@@ -23,7 +23,8 @@ export function Health({ models, upstreams = [] }: { models: Model[] | undefined
   const starting = count("starting", "loading");
   const failed = count("failed");
   const registry = upstreams.filter((it) => it.source !== "managed" && it.healthy).length;
-  const unhealthy = upstreams.filter((it) => !it.healthy).length;
+  // A model that is stopped has an upstream that does not answer: that is no fault.
+  const unhealthy = upstreams.filter((it) => it.source === "manual" && !it.healthy).length;
   const parts: string[] = [];
   if (serving > 0) parts.push(t.health.serving(serving, models.length));
   if (registry > 0) parts.push(t.health.routes(registry));

@@ -38,6 +38,9 @@ export function Machine() {
           <>
             <Meter
               label={t.machine.cpu}
+              // A busy processor is no fault.
+              warnAt={2}
+              badAt={2}
               value={host.data.cpu_util_pct === null ? null : host.data.cpu_util_pct / 100}
               text={`${host.data.cpu_util_pct === null ? "–" : format.percent(Math.round(host.data.cpu_util_pct))} · ${t.machine.cores(format.integer(host.data.cpu_count))}`}
             />

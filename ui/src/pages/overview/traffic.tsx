@@ -81,7 +81,7 @@ export function Traffic() {
           }
         >
           <Sparkline
-            values={(hour.data ?? []).map((it) => it.errors)}
+            values={requests > 0 ? (hour.data ?? []).map((it) => it.errors) : []}
             label={t.traffic.label(t.traffic.errors, format.integer(errors))}
           />
         </Fact>

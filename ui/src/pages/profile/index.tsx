@@ -1,4 +1,5 @@
-import { useMe } from "@/data/session";
+import { useOrganisationLookup } from "@/data/orgs";
+import { useMay, useMe } from "@/data/session";
 import { useT as useCommonT } from "@/i18n";
 import { Facts } from "@/kit/facts";
 import { PageBody, PageHeader } from "@/kit/page-header";
@@ -11,6 +12,8 @@ export default function Page() {
   const t = useT();
   const c = useCommonT();
   const me = useMe();
+  const orgs = useOrganisationLookup("", { enabled: useMay()("lookUpOrganisations") });
+  const org = orgs.data?.find((it) => it.id === me?.org_id)?.name;
   return (
     <>
       <PageHeader title={c.page.profile} />
@@ -21,7 +24,7 @@ export default function Page() {
               facts={[
                 [c.word.userName, me.username],
                 [t.role, c.role[me.role]],
-                [t.organisation, String(me.org_id)],
+                ...(org ? [[t.organisation, org] satisfies [string, string]] : []),
               ]}
             />
           )}

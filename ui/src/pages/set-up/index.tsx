@@ -45,8 +45,8 @@ function NoOwner({ onLook, looking }: { onLook: () => void; looking: boolean }) 
   return (
     <div className="flex flex-col gap-4">
       <p className="text-ink-2">{t.noOwner}</p>
-      <ol className="flex list-decimal flex-col gap-3 pl-5">
-        <li className="flex flex-col gap-2 pl-1 [display:list-item]">
+      <ul className="flex list-disc flex-col gap-3 pl-5">
+        <li className="pl-1">
           {t.openLink}
           <div className="mt-2 flex flex-col gap-1">
             <Command code="journalctl -u gantry" />
@@ -59,7 +59,7 @@ function NoOwner({ onLook, looking }: { onLook: () => void; looking: boolean }) 
             <Command code="gantry owner create NAME" />
           </div>
         </li>
-      </ol>
+      </ul>
       <Button onClick={onLook} busy={looking} size="lg">
         {t.lookAgain}
       </Button>
