@@ -20,7 +20,7 @@ export function StateCell({ row }: { row: Row }) {
   const share = pull && pull.known > 0 ? format.percent(Math.round((pull.done / pull.known) * 100)) : null;
   const breaker = row.kind === "entry" && row.entry.breaker !== "closed" ? row.entry.breaker : null;
   return (
-    <span className="flex flex-wrap items-center gap-1.5">
+    <span className="flex items-center gap-1.5">
       <StateBadge state={state}>{share && <StateWord state={state} share={share} />}</StateBadge>
       {row.kind === "model" && row.model.needs_apply && (
         <Tooltip text={row.model.needs_apply_reason ?? t.needsApplyWhy}>
@@ -105,9 +105,10 @@ export function Uptime({ model }: { model: Model }) {
   const last = data?.[0];
   if (last?.to !== "running") return "–";
   const ms = Math.max(0, now - Date.parse(last.at));
+  const step = ms < 60_000 ? 1000 : 60_000;
   return (
     <span title={format.dateTime(last.at)} className="whitespace-nowrap">
-      {format.duration(ms < 60_000 ? Math.round(ms / 1000) * 1000 : ms)}
+      {format.duration(Math.floor(ms / step) * step)}
     </span>
   );
 }
