@@ -169,6 +169,29 @@ try {
     await page.locator("header").getByText("Running").first().waitFor();
   });
 
+  await test("a start shows its phases and its log; a value that the diagnosis knows is used from the row", async () => {
+    const record = { local_path: "llamas/tiny-llama-F16.gguf" };
+    await call("POST", "/admin/models", { ...record, served_name: "slow", extra_args: ["--sim-load-seconds", "8"] });
+    await call("POST", "/admin/models", { ...record, served_name: "greedy", extra_args: ["--sim-crash-at-start", "--sim-crash-log", "oom"] });
+    await page.goto(`${ui}/models`);
+    await row(/slow/).hover();
+    await button("Start: slow").click();
+    const start = page.getByRole("region", { name: "Start of slow" });
+    await start.getByRole("listitem").filter({ hasText: "Weights" }).and(page.locator("[aria-current=step]")).waitFor();
+    await start.getByRole("log").getByText("loading model").waitFor();
+    await start.getByText("no earlier start to compare with").waitFor();
+    await clean(page, "the list while a model starts");
+    await row(/greedy/).hover();
+    await button("Start: greedy").click();
+    await page.getByText("GPU out of memory").first().waitFor();
+    await button("Set context_size to 4096 and start").click();
+    await page.getByText("greedy is changed and starting.").waitFor();
+    const [, models] = await call("GET", "/admin/models");
+    assert.equal(models.find((it) => it.served_name === "greedy").context_size, 4096);
+    for (const it of models.filter((it) => ["slow", "greedy"].includes(it.served_name))) await call("DELETE", `/admin/models/${it.id}`);
+    await row(/greedy/).waitFor({ state: "detached" });
+  });
+
   await test("the log is searched by keyboard, and its text is filtered by level", async () => {
     await page.goto(`${ui}/models/1?tab=logs`);
     await page.getByRole("log").getByText("listening on").waitFor();

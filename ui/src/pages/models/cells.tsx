@@ -19,25 +19,28 @@ export function StateCell({ row }: { row: Row }) {
   const state = stateOf(row);
   const share = pull && pull.known > 0 ? format.percent(Math.round((pull.done / pull.known) * 100)) : null;
   const breaker = row.kind === "entry" && row.entry.breaker !== "closed" ? row.entry.breaker : null;
+  const model = row.kind === "model" ? row.model : undefined;
   return (
-    <span className="flex items-center gap-1.5">
-      <StateBadge state={state}>{share && <StateWord state={state} share={share} />}</StateBadge>
-      {row.kind === "model" && row.model.needs_apply && (
-        <Tooltip text={row.model.needs_apply_reason ?? t.needsApplyWhy}>
+    <span className="flex flex-wrap items-center gap-x-1.5 gap-y-1">
+      <span className="flex items-center gap-1.5">
+        <StateBadge state={state}>{share && <StateWord state={state} share={share} />}</StateBadge>
+        {model?.autostart && (
+          <Tooltip text={t.autostart}>
+            <span role="img" aria-label={t.autostart} title={t.autostart}>
+              <Power aria-hidden className="size-3.5 text-ink-2" />
+            </span>
+          </Tooltip>
+        )}
+      </span>
+      {model?.needs_apply && (
+        <Tooltip text={model.needs_apply_reason ?? t.needsApplyWhy}>
           <button type="button" className="rounded-full">
             <Badge tone="warn">{t.needsApply}</Badge>
           </button>
         </Tooltip>
       )}
-      {row.kind === "model" && row.model.rolled_back && <Badge tone="warn">{t.rolledBack}</Badge>}
-      {row.kind === "model" && row.model.autostart && (
-        <Tooltip text={t.autostart}>
-          <span role="img" aria-label={t.autostart} title={t.autostart}>
-            <Power aria-hidden className="size-3.5 text-ink-2" />
-          </span>
-        </Tooltip>
-      )}
-      {row.kind === "model" && row.model.archived && <Badge>{t.archivedBadge}</Badge>}
+      {model?.rolled_back && <Badge tone="warn">{t.rolledBack}</Badge>}
+      {model?.archived && <Badge>{t.archivedBadge}</Badge>}
       {breaker && <Badge tone="warn">{t.breaker(breaker)}</Badge>}
     </span>
   );

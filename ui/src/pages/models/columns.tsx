@@ -98,7 +98,7 @@ export function columnsOf({ t, chosen, choose, isOpen, toggle, rate, maySelect }
             ? (row.model.diagnosis?.title ?? row.model.state_reason)
             : row.probes.find((it) => it.last_error)?.last_error;
         return error ? (
-          <span className="block max-w-36 truncate text-ink-2" title={error}>
+          <span className="block max-w-32 truncate text-ink-2" title={error}>
             {error}
           </span>
         ) : (
