@@ -28,7 +28,7 @@ export function Capacity({ engine, settings, longest, onChange }: CapacityProps)
   return (
     <div className="grid gap-4 sm:grid-cols-2">
       <div className="min-w-0">
-        <Field label={t.context} help={llama ? t.contextShared : t.contextHelp}>
+        <Field label={t.context} unit={llama ? t.contextShared : t.contextHelp}>
           <NumberInput
             value={value}
             onValue={(to) => onChange(context, to ?? undefined)}

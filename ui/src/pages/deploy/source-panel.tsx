@@ -59,7 +59,7 @@ export function SourcePanel() {
         }}
       >
         <Field label={t.source} help={t.sourceHelp}>
-          <div className="flex gap-2">
+          <div className="flex flex-col gap-2 sm:flex-row">
             <TextInput
               mono
               data-page-search=""

@@ -6,7 +6,7 @@ export type Level = "error" | "warning" | "info";
 export type Line = { number: number; text: string; level: Level };
 
 const ERROR =
-  /^(?:\S+ )?E\s|\b(?:ERROR|CRITICAL|FATAL)\b|^\s*(?:error|fatal|panic)\b|\b(?:Error|Exception):|^Traceback /;
+  /^(?:\S+ )?E\s|\b(?:ERROR|CRITICAL|FATAL)\b|^\s*(?:error|fatal|panic)\b|(?:Error|Exception):|^Traceback /;
 const WARNING = /^(?:\S+ )?W\s|\b(?:WARNING|WARN)\b|^\s*warning\b|\bwarn(?:ing)?:/;
 
 /** Returns the level of a line: vLLM writes a word, llama.cpp a letter behind the time. */

@@ -127,7 +127,11 @@ function Since({ model }: { model: Model }) {
   ];
   return (
     <Panel title={t.metrics.since}>
-      <TimeSeries label={t.metrics.since} times={samples.map((it) => it.at)} panes={panes} />
+      <TimeSeries
+        label={t.metrics.since}
+        times={samples.length > 1 ? samples.map((it) => it.at) : []}
+        panes={panes}
+      />
     </Panel>
   );
 }

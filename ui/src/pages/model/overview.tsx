@@ -69,7 +69,7 @@ function Access({ model }: { model: Model }) {
         <CodeBlock label={t.snippet} snippets={snippetsFor(location.origin, model.served_name, model.task)} />
         <p className="text-ink-2 text-sm">
           {t.keyNote}{" "}
-          <Link to="/keys" search={{ dialog: "create" }}>
+          <Link to="/keys" search={{ dialog: "create" }} className="underline">
             {t.makeKey}
           </Link>
         </p>

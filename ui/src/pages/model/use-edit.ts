@@ -1,17 +1,23 @@
 import { useMemo, useState } from "react";
 import type { Body, Model } from "@/api/types";
 import type { ModelField, Settings } from "@/data/model-files";
-import { useChangeModel } from "@/data/models";
+import { useChangeModel, useModel } from "@/data/models";
 import { formErrors } from "@/kit/form";
 import { bodyOf, type Change, changesBetween, settingsOf, withChanges } from "@/parts/models/settings";
+import { useT } from "./t";
+
+const identified = (model: Model, fields: ModelField[]): Settings => ({
+  name: model.name,
+  served_name: model.served_name,
+  ...settingsOf(model, fields),
+});
 
 /** A model as its form holds it: what is saved, what is changed here, and what others changed meanwhile. */
 export function useEdit(model: Model, fields: ModelField[]) {
   const save = useChangeModel();
-  const saved = useMemo(
-    () => ({ name: model.name, served_name: model.served_name, ...settingsOf(model, fields) }),
-    [model, fields],
-  );
+  const t = useT();
+  const { refetch } = useModel(model.id);
+  const saved = useMemo(() => identified(model, fields), [model, fields]);
   // What was saved when the editing began; only changes are held, so that those of others show at once.
   const [base, setBase] = useState<Settings>(saved);
   const [changes, setChanges] = useState<Settings>({});
@@ -37,10 +43,13 @@ export function useEdit(model: Model, fields: ModelField[]) {
     setDropToken(false);
     save.reset();
   };
-  const send = async (extra: Settings = {}) => {
+  const send = async () => {
+    // Events don't tell of every change of a record, so it is looked at once more before anything is overwritten.
+    const { data: fresh } = await refetch();
+    const clash = fresh ? changesBetween(dirty ? base : saved, identified(fresh, fields)) : [];
+    if (clash.length > 0) throw new Error(t.theirs);
     const body = {
       ...bodyOf(mine),
-      ...extra,
       ...(dropToken ? { hub_token: null } : token && { hub_token: token }),
     };
     await save.mutateAsync({ id: model.id, body: body as Body<"changeModel"> });

@@ -19,25 +19,28 @@ export function StateCell({ row }: { row: Row }) {
   const state = stateOf(row);
   const share = pull && pull.known > 0 ? format.percent(Math.round((pull.done / pull.known) * 100)) : null;
   const breaker = row.kind === "entry" && row.entry.breaker !== "closed" ? row.entry.breaker : null;
+  const model = row.kind === "model" ? row.model : undefined;
   return (
-    <span className="flex flex-wrap items-center gap-1.5">
-      <StateBadge state={state}>{share && <StateWord state={state} share={share} />}</StateBadge>
-      {row.kind === "model" && row.model.needs_apply && (
-        <Tooltip text={row.model.needs_apply_reason ?? t.needsApplyWhy}>
+    <span className="flex flex-wrap items-center gap-x-1.5 gap-y-1">
+      <span className="flex items-center gap-1.5">
+        <StateBadge state={state}>{share && <StateWord state={state} share={share} />}</StateBadge>
+        {model?.autostart && (
+          <Tooltip text={t.autostart}>
+            <span role="img" aria-label={t.autostart} title={t.autostart}>
+              <Power aria-hidden className="size-3.5 text-ink-2" />
+            </span>
+          </Tooltip>
+        )}
+      </span>
+      {model?.needs_apply && (
+        <Tooltip text={model.needs_apply_reason ?? t.needsApplyWhy}>
           <button type="button" className="rounded-full">
             <Badge tone="warn">{t.needsApply}</Badge>
           </button>
         </Tooltip>
       )}
-      {row.kind === "model" && row.model.rolled_back && <Badge tone="warn">{t.rolledBack}</Badge>}
-      {row.kind === "model" && row.model.autostart && (
-        <Tooltip text={t.autostart}>
-          <span role="img" aria-label={t.autostart} title={t.autostart}>
-            <Power aria-hidden className="size-3.5 text-ink-2" />
-          </span>
-        </Tooltip>
-      )}
-      {row.kind === "model" && row.model.archived && <Badge>{t.archivedBadge}</Badge>}
+      {model?.rolled_back && <Badge tone="warn">{t.rolledBack}</Badge>}
+      {model?.archived && <Badge>{t.archivedBadge}</Badge>}
       {breaker && <Badge tone="warn">{t.breaker(breaker)}</Badge>}
     </span>
   );
@@ -105,9 +108,10 @@ export function Uptime({ model }: { model: Model }) {
   const last = data?.[0];
   if (last?.to !== "running") return "–";
   const ms = Math.max(0, now - Date.parse(last.at));
+  const step = ms < 60_000 ? 1000 : 60_000;
   return (
     <span title={format.dateTime(last.at)} className="whitespace-nowrap">
-      {format.duration(ms < 60_000 ? Math.round(ms / 1000) * 1000 : ms)}
+      {format.duration(Math.floor(ms / step) * step)}
     </span>
   );
 }

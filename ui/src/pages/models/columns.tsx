@@ -48,12 +48,12 @@ export function columnsOf({ t, chosen, choose, isOpen, toggle, rate, maySelect }
           <Link
             to="/models/$id"
             params={{ id: String(row.model.id) }}
-            className="ml-1 flex min-w-0 max-w-32 font-medium text-ink sm:max-w-64"
+            className="ml-1 flex min-w-0 max-w-32 font-medium text-ink sm:max-w-52"
           >
             <Middle text={row.name} />
           </Link>
         ) : (
-          <span className="ml-1 flex min-w-0 max-w-32 font-medium sm:max-w-64">
+          <span className="ml-1 flex min-w-0 max-w-32 font-medium sm:max-w-52">
             <Middle text={row.name} />
           </span>
         )}
@@ -98,7 +98,7 @@ export function columnsOf({ t, chosen, choose, isOpen, toggle, rate, maySelect }
             ? (row.model.diagnosis?.title ?? row.model.state_reason)
             : row.probes.find((it) => it.last_error)?.last_error;
         return error ? (
-          <span className="block max-w-40 truncate text-ink-2" title={error}>
+          <span className="block max-w-32 truncate text-ink-2" title={error}>
             {error}
           </span>
         ) : (

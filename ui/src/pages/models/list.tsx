@@ -91,7 +91,7 @@ export function ModelList({ asked, ask }: { asked: Asked; ask: (to: Asked) => vo
           onRow={list.toggle}
           expanded={(it) =>
             list.isOpen(it) && (
-              <div className="sticky left-4 max-w-[calc(100vw-4rem)]">
+              <div className="sticky left-4 max-w-[min(64rem,calc(100vw-4rem))]">
                 <RowDetail row={it} />
               </div>
             )

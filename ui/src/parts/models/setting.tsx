@@ -33,7 +33,7 @@ export function Setting({ field, task, value, changed, onValue, onReset, error, 
   const words = (it: unknown) => (it === true ? t.settings.on : it === false ? t.settings.off : shown(it));
   const placeholder = known
     ? t.settings.default(words(standard))
-    : ["source", "chat", "adapters", "expert"].includes(field.group)
+    : ["source", "chat", "adapters", "expert"].includes(field.group) || kindOf(field) === "integers"
       ? t.settings.notSet
       : t.settings.engineChooses;
   return (
@@ -96,7 +96,12 @@ function Help({ field, task, value, onUse }: HelpProps) {
       <Prose text={[field.help, ...extra].join(" ")} />
       {offer && (
         <span className="mt-1 block">
-          <Prose text={t.settings.tuned(shown(tuned.value), tuned.why)} />{" "}
+          <Prose
+            text={t.settings.tuned(
+              shown(tuned.value),
+              tuned.why.charAt(0).toUpperCase() + tuned.why.slice(1),
+            )}
+          />{" "}
           <Button size="sm" onClick={() => onUse(tuned.value)}>
             {t.settings.takeTuned(shown(tuned.value))}
           </Button>

@@ -24,7 +24,9 @@ export function Verdict({ preview, error }: { preview: DryRun | undefined; error
   const { tone, text } = memoryOf(preview, t, format);
   const why =
     preview.warnings.find((it) => it.category === "vram")?.message ?? preview.vram_estimate?.notes[0];
-  const broken = preview.warnings.find((it) => it.severity === "error" && it.category !== "vram");
+  const broken = preview.warnings.find(
+    (it) => it.severity === "error" && !["vram", "name"].includes(it.category),
+  );
   if (broken) return <Said tone="bad" text={`${text} · ${broken.title}`} why={broken.message} />;
   return <Said tone={tone} text={text} why={why} />;
 }
