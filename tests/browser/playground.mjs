@@ -283,7 +283,8 @@ try {
     await page.reload();
     await until("the draft", async () => (await question().inputValue()) === "not sent yet");
     await page.getByRole("link", { name: "New chat" }).click();
-    const much = "0123456789 ".repeat(95_000);
+    const much = `${"0123456789 ".repeat(9)}\n`.repeat(10_500);
+    page.setDefaultTimeout(30_000);
     await ask(much);
     await finished();
     assert.equal(engine.seen.last.messages.at(-1).content.length, much.length);
@@ -292,6 +293,7 @@ try {
     await ask("and now");
     await conversation().getByText("You said: and now").waitFor();
     assert.equal(engine.seen.last.messages[0].content.length, much.length);
+    page.setDefaultTimeout(10_000);
   });
 
   await test("several models answer side by side", async () => {

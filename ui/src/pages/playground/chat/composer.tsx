@@ -9,6 +9,7 @@ import {
   useState,
 } from "react";
 import { Button, IconButton } from "@/kit/button";
+import { cn } from "@/kit/cn";
 import { ErrorNote } from "@/kit/error-state";
 import { TextArea } from "@/kit/inputs";
 import { toastError } from "@/kit/toast";
@@ -112,7 +113,11 @@ export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast, 
           value={text}
           onValue={setText}
           onKeyDown={onKeyDown}
-          className="max-h-60 min-h-9 resize-none border-transparent hover:border-transparent focus-visible:outline-none"
+          // A field that grows with a megabyte of text measures all of it with each key.
+          className={cn(
+            "max-h-60 min-h-9 resize-none border-transparent hover:border-transparent focus-visible:outline-none",
+            text.length > 20_000 && "field-sizing-fixed h-60",
+          )}
         />
         <div className="flex items-center gap-2">
           <IconButton
