@@ -119,7 +119,7 @@ export default function ChatPage() {
               onModel={setModel}
               onRemove={removePane}
             />
-            <div className="mx-auto w-full max-w-3xl px-4 pb-3 md:px-6">
+            <div className="mx-auto w-full max-w-3xl px-4 pt-2 pb-3 md:px-6">
               <Composer
                 key={sessions[0] ?? "new"}
                 draft={sessions[0] ?? "new"}

@@ -32,6 +32,9 @@ type ComposerProps = {
   aside?: ReactNode;
 };
 
+/** From this length on a text is long for a field. */
+const MUCH = 20_000;
+
 const isPicture = (file: File) => file.type.startsWith("image/");
 
 /** The field for the next question. What is typed outlives a reload. */
@@ -88,6 +91,14 @@ export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast, 
     event.preventDefault();
     void add(found);
   };
+  const pasteMuch = (event: ClipboardEvent) => {
+    const pasted = event.clipboardData.getData("text/plain");
+    const it = field.current;
+    // A browser's own paste takes minutes for ten thousand lines.
+    if (!it || pasted.length < MUCH) return;
+    event.preventDefault();
+    setText(text.slice(0, it.selectionStart) + pasted + text.slice(it.selectionEnd));
+  };
   return (
     <div className="flex flex-col gap-2">
       {error !== undefined && <ErrorNote error={error} />}
@@ -101,7 +112,10 @@ export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast, 
         className="flex flex-col gap-2 rounded-lg border border-line-strong bg-panel p-2 has-[textarea:focus-visible]:outline-2 has-[textarea:focus-visible]:outline-accent"
         onDrop={(event) => takeFiles(event, event.dataTransfer.files)}
         onDragOver={(event) => event.preventDefault()}
-        onPaste={(event) => takeFiles(event, event.clipboardData.files)}
+        onPaste={(event) => {
+          takeFiles(event, event.clipboardData.files);
+          pasteMuch(event);
+        }}
       >
         <Thumbs pictures={pictures} onRemove={(at) => setPictures(pictures.filter((_, it) => it !== at))} />
         <TextArea
@@ -116,7 +130,7 @@ export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast, 
           // A field that grows with a megabyte of text measures all of it with each key.
           className={cn(
             "max-h-60 min-h-9 resize-none border-transparent hover:border-transparent focus-visible:outline-none",
-            text.length > 20_000 && "field-sizing-fixed h-60",
+            text.length > MUCH && "field-sizing-fixed h-60",
           )}
         />
         <div className="flex items-center gap-2">
