@@ -14,6 +14,7 @@ import { ChatBar } from "./chat-bar";
 import { Columns } from "./columns";
 import { Composer } from "./composer";
 import { ContextMeter } from "./context-meter";
+import { DeleteChats, type ToDelete } from "./delete-chats";
 import { useLocal } from "./local";
 import { useMedia } from "./media";
 import { DEFAULTS, type Parameters } from "./parameters";
@@ -36,6 +37,7 @@ export default function ChatPage() {
   const [kept, keepParameters] = useLocal<Parameters>("parameters", DEFAULTS);
   const parameters = { ...DEFAULTS, ...kept };
   const [editing, setEditing] = useState<number | null>(null);
+  const [deleting, setDeleting] = useState<ToDelete | null>(null);
   const running = useRunningModels();
   const generating = running.data?.filter((it) => it.task === "generate");
   const { panes, sessions, constraints, setModel, removePane, oneMore } = usePanes(generating);
@@ -65,12 +67,7 @@ export default function ChatPage() {
   };
   const stopped = panes.find((it) => !generating?.some((one) => one.served_model_name === it.model));
   const blocked = generating && stopped ? t.composer.stopped(stopped.model || t.turn.model) : undefined;
-  const list = (
-    <Sessions
-      open={sessions}
-      onDeleted={(id) => (id === null || sessions.includes(id)) && void navigate({ to: "/playground" })}
-    />
-  );
+  const list = <Sessions open={sessions} onDelete={setDeleting} />;
   const settings = (
     <ParametersPanel
       parameters={parameters}
@@ -122,7 +119,7 @@ export default function ChatPage() {
               onModel={setModel}
               onRemove={removePane}
             />
-            <div className="mx-auto w-full max-w-3xl px-4 pb-3 md:px-6">
+            <div className="mx-auto w-full max-w-3xl px-4 pt-2 pb-3 md:px-6">
               <Composer
                 key={sessions[0] ?? "new"}
                 draft={sessions[0] ?? "new"}
@@ -162,6 +159,11 @@ export default function ChatPage() {
           {list}
         </Drawer>
       )}
+      <DeleteChats
+        what={deleting}
+        onClose={() => setDeleting(null)}
+        onDeleted={(id) => (id === null || sessions.includes(id)) && void navigate({ to: "/playground" })}
+      />
     </div>
   );
 }

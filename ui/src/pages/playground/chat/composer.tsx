@@ -9,6 +9,7 @@ import {
   useState,
 } from "react";
 import { Button, IconButton } from "@/kit/button";
+import { cn } from "@/kit/cn";
 import { ErrorNote } from "@/kit/error-state";
 import { TextArea } from "@/kit/inputs";
 import { toastError } from "@/kit/toast";
@@ -30,6 +31,9 @@ type ComposerProps = {
   /** Stands beside the button. */
   aside?: ReactNode;
 };
+
+/** From this length on a text is long for a field. */
+const MUCH = 20_000;
 
 const isPicture = (file: File) => file.type.startsWith("image/");
 
@@ -87,6 +91,14 @@ export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast, 
     event.preventDefault();
     void add(found);
   };
+  const pasteMuch = (event: ClipboardEvent) => {
+    const pasted = event.clipboardData.getData("text/plain");
+    const it = field.current;
+    // A browser's own paste takes minutes for ten thousand lines.
+    if (!it || pasted.length < MUCH) return;
+    event.preventDefault();
+    setText(text.slice(0, it.selectionStart) + pasted + text.slice(it.selectionEnd));
+  };
   return (
     <div className="flex flex-col gap-2">
       {error !== undefined && <ErrorNote error={error} />}
@@ -100,7 +112,10 @@ export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast, 
         className="flex flex-col gap-2 rounded-lg border border-line-strong bg-panel p-2 has-[textarea:focus-visible]:outline-2 has-[textarea:focus-visible]:outline-accent"
         onDrop={(event) => takeFiles(event, event.dataTransfer.files)}
         onDragOver={(event) => event.preventDefault()}
-        onPaste={(event) => takeFiles(event, event.clipboardData.files)}
+        onPaste={(event) => {
+          takeFiles(event, event.clipboardData.files);
+          pasteMuch(event);
+        }}
       >
         <Thumbs pictures={pictures} onRemove={(at) => setPictures(pictures.filter((_, it) => it !== at))} />
         <TextArea
@@ -112,7 +127,11 @@ export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast, 
           value={text}
           onValue={setText}
           onKeyDown={onKeyDown}
-          className="max-h-60 min-h-9 resize-none border-transparent hover:border-transparent focus-visible:outline-none"
+          // A field that grows with a megabyte of text measures all of it with each key.
+          className={cn(
+            "max-h-60 min-h-9 resize-none border-transparent hover:border-transparent focus-visible:outline-none",
+            text.length > MUCH && "field-sizing-fixed h-60",
+          )}
         />
         <div className="flex items-center gap-2">
           <IconButton

@@ -1,5 +1,5 @@
 /** Shown at most this often: nobody reads faster, and the machine has other work. */
-const LEAST_MS = 40;
+const LEAST_MS = 32;
 /** Of the time at most one part in this many is spent with drawing. */
 const SHARE = 3;
 const MOST_MS = 90;

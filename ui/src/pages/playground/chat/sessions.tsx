@@ -1,29 +1,25 @@
 import { MessageSquarePlus, Trash2 } from "lucide-react";
-import { useEffect, useState } from "react";
-import { type ChatSummary, useChats, useDeleteAllChats, useDeleteChat } from "@/data/chats";
+import { useEffect } from "react";
+import { type ChatSummary, useChats } from "@/data/chats";
 import { useT as useCommonT, useFormat } from "@/i18n";
 import { Button, IconButton } from "@/kit/button";
 import { useMinute } from "@/kit/clock";
 import { cn } from "@/kit/cn";
-import { ConfirmDialog } from "@/kit/confirm-dialog";
 import { ErrorState } from "@/kit/error-state";
 import { ButtonLink, Link } from "@/kit/link";
 import { SearchInput } from "@/kit/search-input";
 import { Skeleton } from "@/kit/skeleton";
 import { useUrl } from "@/kit/url-state";
 import { useT } from "../t";
-import { forget } from "./kept";
+import type { ToDelete } from "./delete-chats";
 
-type SessionsProps = { open: string[]; onDeleted: (id: string | null) => void };
+type SessionsProps = { open: string[]; onDelete: (what: ToDelete) => void };
 
 /** The user's chats: search, open, delete. */
-export function Sessions({ open, onDeleted }: SessionsProps) {
+export function Sessions({ open, onDelete }: SessionsProps) {
   const t = useT();
   const { q = "" } = useUrl();
   const chats = useChats();
-  const clear = useDeleteAllChats();
-  const [asked, setAsked] = useState<ChatSummary | "all" | null>(null);
-  const remove = useDeleteChat();
   const all = chats.data?.pages.flatMap((it) => it.items) ?? [];
   const wanted = q.trim().toLocaleLowerCase();
   const shown = wanted
@@ -34,7 +30,6 @@ export function Sessions({ open, onDeleted }: SessionsProps) {
     // The gateway doesn't search in titles, so all of them must be here.
     if (wanted && hasNextPage && !isFetchingNextPage) void fetchNextPage();
   }, [wanted, hasNextPage, isFetchingNextPage, fetchNextPage]);
-  const one = asked === "all" || asked === null ? null : asked;
   return (
     <div className="flex min-h-0 flex-1 flex-col gap-2">
       <div className="flex flex-col gap-2 px-3 pt-3 [&_[role=search]]:w-full">
@@ -56,7 +51,7 @@ export function Sessions({ open, onDeleted }: SessionsProps) {
         ) : (
           <ul className="flex flex-col">
             {shown.map((it) => (
-              <Row key={it.id} chat={it} open={open.includes(it.id)} onDelete={() => setAsked(it)} />
+              <Row key={it.id} chat={it} open={open.includes(it.id)} onDelete={() => onDelete(it)} />
             ))}
           </ul>
         )}
@@ -68,24 +63,11 @@ export function Sessions({ open, onDeleted }: SessionsProps) {
       </nav>
       {all.length > 0 && (
         <div className="border-line border-t p-2">
-          <Button size="sm" look="quiet" icon={Trash2} onClick={() => setAsked("all")}>
+          <Button size="sm" look="quiet" icon={Trash2} onClick={() => onDelete("all")}>
             {t.sessions.clear}
           </Button>
         </div>
       )}
-      <ConfirmDialog
-        open={asked !== null}
-        onClose={() => setAsked(null)}
-        title={one ? t.sessions.deleteTitle(one.title) : t.sessions.clearTitle}
-        consequence={one ? t.sessions.deleteText(one.message_count) : t.sessions.clearText}
-        action={one ? t.sessions.delete : t.sessions.clear}
-        onConfirm={async () => {
-          if (one) await remove.mutateAsync(one.id);
-          else await clear.mutateAsync();
-          await forget(one?.id);
-          onDeleted(one?.id ?? null);
-        }}
-      />
     </div>
   );
 }

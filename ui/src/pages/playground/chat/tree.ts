@@ -52,7 +52,8 @@ export type Turn = {
 
 type Node = Omit<Turn, "siblings"> & { children: Node[] };
 
-const factsOf = (message: ChatMessage): Facts => (message.metrics ?? {}) as Facts;
+const NO_FACTS: Facts = {};
+const factsOf = (message: ChatMessage): Facts => (message.metrics ?? NO_FACTS) as Facts;
 
 function grow(messages: readonly ChatMessage[]): { root: Node; nodes: Map<number, Node> } {
   const root: Node = { id: 0, last: 0, role: "user", content: "", facts: {}, at: 0, parent: 0, children: [] };

@@ -38,6 +38,20 @@ type TurnProps = {
   editing: boolean;
 };
 
+/** Each new message makes the conversation's turns anew; what is the same in them is not drawn again. */
+function sameTurn(a: TurnProps, b: TurnProps): boolean {
+  const { turn: one, ...rest } = a;
+  const { turn: other, ...others } = b;
+  return (
+    one.id === other.id &&
+    one.last === other.last &&
+    one.content === other.content &&
+    one.facts === other.facts &&
+    one.siblings.join() === other.siblings.join() &&
+    (Object.keys(rest) as (keyof typeof rest)[]).every((it) => rest[it] === others[it])
+  );
+}
+
 /** One message: who says it, its text, and what can be done with it. */
 export const TurnView = memo(function TurnView(props: TurnProps) {
   const { session, turn, last, arriving, commands, idle, editing } = props;
@@ -81,7 +95,7 @@ export const TurnView = memo(function TurnView(props: TurnProps) {
       )}
     </article>
   );
-});
+}, sameTurn);
 
 function UserText({ session, turn }: { session: string; turn: Turn }) {
   const t = useT();
