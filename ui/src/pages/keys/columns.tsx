@@ -39,6 +39,7 @@ export function useColumns({ own, withOrg, onOpen }: Given): Column<Key>[] {
     !own && {
       id: "owner",
       head: t.columns.owner,
+      wide: true,
       cell: (it) => (
         <span className="flex max-w-44 gap-1.5">
           {it.username === null ? (
