@@ -87,7 +87,7 @@ async function signedIn(username, options = {}) {
   await page.getByLabel(/User name|Benutzername/).fill(username);
   await page.getByLabel(/^(Password|Passwort)$/).fill(PASSWORD);
   await page.getByRole("button", { name: /^(Sign in|Anmelden)$/ }).click();
-  await page.getByRole("heading", { level: 1 }).filter({ hasText: /Overview|Übersicht/ }).waitFor();
+  await page.getByRole("heading", { level: 1 }).filter({ hasText: /Overview|Überblick/ }).waitFor();
   return page;
 }
 
@@ -273,10 +273,13 @@ try {
     await asks.getByText(/It was last used/).waitFor();
     await look(owner, "revoke");
     await asks.getByRole("button", { name: "Revoke" }).click();
+    await asks.waitFor({ state: "hidden" });
+    await dialog(owner).getByText("Revoked").first().waitFor();
+    assert.equal(await dialog(owner).getByRole("button", { name: "Edit" }).count(), 0);
+    await owner.keyboard.press("Escape");
     await row(owner, "desk").getByText("Revoked").waitFor();
     const { status } = await fetch(`${gateway}/v1/models`, { headers: { authorization: `Bearer ${token}` } });
     assert.equal(status, 401);
-    await owner.keyboard.press("Escape");
     await owner.getByRole("searchbox", { name: "Search name or prefix" }).fill("nothing has this name");
     await owner.getByText("No key matches.").waitFor();
     await owner.getByRole("button", { name: "Clear the filters" }).click();
