@@ -157,7 +157,8 @@ function Timing({ row }: { row: UsageRow }) {
   const rest = row.latency_ms - (first ?? 0);
   // One token came with the first byte: its time is not that of writing.
   const written = row.completion_tokens - 1;
-  const speed = first !== null && rest > 0 && written > 0 ? (written / rest) * 1000 : null;
+  // Times are whole milliseconds: a rate over a few of them would say nothing.
+  const speed = first !== null && rest >= 50 && written > 0 ? (written / rest) * 1000 : null;
   return (
     <section className="flex flex-col gap-3">
       <h3 className="font-semibold">{t.request.timing}</h3>
