@@ -125,7 +125,8 @@ export function optionsOf({ latest, colors, format, sync, width }: Given): uPlot
         grid: { stroke: colors.line, width: 1 },
         size: 64,
         splits: (u, _, low, high) => {
-          const step = niceStep((high - low) / Math.max(2, Math.floor(u.height / 48)));
+          const raw = niceStep((high - low) / Math.max(2, Math.floor(u.height / 48)));
+          const step = latest.current.pane.whole ? Math.max(1, raw) : raw;
           return Array.from({ length: Math.floor(high / step) + 1 }, (_, index) => index * step);
         },
         values: (_, splits) => splits.map((it) => latest.current.pane.write(it)),

@@ -1,6 +1,7 @@
 import type { Schema } from "@/api/types";
 import { useFormat } from "@/i18n";
 import { Meter } from "../bars";
+import { cn } from "../cn";
 import { LIMITS, type Limits } from "./limits";
 import { useT } from "./t";
 
@@ -84,16 +85,24 @@ export function LimitsInShort({ limits, budget }: { limits: Limits; budget: Budg
     .sort((a, b) => b.pct - a.pct)[0];
   if (fullest) {
     const text = t.used(format.compact(fullest.used ?? 0), format.compact(fullest.limit));
+    const fill = fullest.pct >= 100 ? "bg-bad-solid" : fullest.warning ? "bg-warn-solid" : "bg-accent";
     return (
-      <div className="w-28 text-xs" title={`${fullest.name}: ${text}`}>
-        <Meter
-          label={fullest.name}
-          value={fullest.pct / 100}
-          text={format.percent(fullest.pct)}
-          warnAt={fullest.warning ? 0 : 2}
-          badAt={1}
-        />
-      </div>
+      <span className="flex w-28 items-center gap-2" title={`${fullest.name}: ${text}`}>
+        <span
+          role="meter"
+          aria-label={`${fullest.name}: ${text}`}
+          aria-valuemin={0}
+          aria-valuemax={100}
+          aria-valuenow={Math.min(100, fullest.pct)}
+          className="h-1.5 flex-1 overflow-hidden rounded-full bg-idle-soft"
+        >
+          <span
+            className={cn("block h-full rounded-full", fill)}
+            style={{ width: `${Math.min(100, fullest.pct)}%` }}
+          />
+        </span>
+        <span className="w-11 text-right text-ink-2">{format.percent(fullest.pct)}</span>
+      </span>
     );
   }
   const words = (["rpm_limit", "tpm_limit", "max_concurrency", "max_streams"] as const).flatMap((name) => {

@@ -39,6 +39,7 @@ export function useColumns({ own, withOrg, onOpen }: Given): Column<Key>[] {
     !own && {
       id: "owner",
       head: t.columns.owner,
+      wide: true,
       cell: (it) => (
         <span className="flex max-w-44 gap-1.5">
           {it.username === null ? (
@@ -83,14 +84,14 @@ export function useColumns({ own, withOrg, onOpen }: Given): Column<Key>[] {
       head: t.columns.created,
       sort: "created_at",
       wide: true,
-      cell: (it) => <RelativeTime at={it.created_at} />,
+      cell: (it) => <RelativeTime inList at={it.created_at} />,
     },
     {
       id: "used",
       head: t.columns.used,
       sort: "last_used_at",
       wide: true,
-      cell: (it) => <RelativeTime at={it.last_used_at} />,
+      cell: (it) => <RelativeTime inList at={it.last_used_at} />,
     },
     {
       id: "expires",
@@ -98,7 +99,7 @@ export function useColumns({ own, withOrg, onOpen }: Given): Column<Key>[] {
       wide: true,
       cell: (it) =>
         it.expires_at ? (
-          <RelativeTime at={it.expires_at} />
+          <RelativeTime inList at={it.expires_at} />
         ) : (
           <span className="text-ink-3">{c.word.never}</span>
         ),

@@ -43,7 +43,7 @@ export const de = {
   revokeTitle: (name: string) => `Schlüssel ${name} widerrufen?`,
   revokeText: (used: string) =>
     `Programme, die ihn benutzen, werden ab jetzt abgewiesen. ${used} Das lässt sich nicht rückgängig machen.`,
-  lastUsed: (when: string, exact: string) => `Zuletzt benutzt wurde er ${when} (${exact}).`,
+  lastUsed: (when: string, exact: string) => `Zuletzt benutzt wurde er am ${exact} (${when}).`,
   neverUsed: "Er wurde nie benutzt.",
   revoked: (name: string) => `Der Schlüssel ${name} ist widerrufen.`,
   saved: (name: string) => `Der Schlüssel ${name} ist gespeichert.`,

@@ -40,7 +40,7 @@ export const en = {
   revoke: "Revoke",
   revokeTitle: (name: string) => `Revoke the key ${name}?`,
   revokeText: (used: string) => `Programs that use it are refused from now on. ${used} This can’t be undone.`,
-  lastUsed: (when: string, exact: string) => `It was last used ${when} (${exact}).`,
+  lastUsed: (when: string, exact: string) => `It was last used on ${exact} (${when}).`,
   neverUsed: "It was never used.",
   revoked: (name: string) => `The key ${name} is revoked.`,
   saved: (name: string) => `The key ${name} is saved.`,

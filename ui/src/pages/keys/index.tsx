@@ -54,7 +54,9 @@ function Keys() {
   };
   const at = usePage(JSON.stringify([own, filter]));
   const sort = SORTS.find((it) => it === url.sort) ?? "-created_at";
-  const query = { ...filter, sort, limit: at.limit, offset: at.offset };
+  // Keys get their ids in the order in which they are made, and the gateway has an index of ids only.
+  const order = sort === "-created_at" ? "-id" : sort === "created_at" ? "id" : sort;
+  const query = { ...filter, sort: order, limit: at.limit, offset: at.offset };
   const options = { refetchInterval: 10_000 };
   const ofAll = useKeys(query, { ...options, enabled: !own });
   const ofMine = useOwnKeys(query, { ...options, enabled: own });

@@ -9,24 +9,26 @@ import { ConfirmDialog } from "@/kit/confirm-dialog";
 import { toast, toastError } from "@/kit/toast";
 import { useT } from "./t";
 
+/** Why an organisation can't be disabled or deleted by the signed-in user; `undefined`: it can. */
+export function useReason(of: Organisation): string | undefined {
+  const t = useT();
+  const me = useMe();
+  const owners = useOwners(useMay()("deleteOrganisation")).data ?? [];
+  if (!owners.some((it) => it.org_id === of.id)) return undefined;
+  if (me && !hasRole(me.role, "owner")) return t.anOwner;
+  return owners.every((it) => it.org_id === of.id) ? t.lastOwner : undefined;
+}
+
 /** Disabling and deleting an organisation, or why neither can be done. */
 export function OrgActions({ of, onDeleted }: { of: Organisation; onDeleted: () => void }) {
   const t = useT();
-  const me = useMe();
   const may = useMay();
   const format = useFormat();
   const change = useChangeOrganisation();
   const remove = useDeleteOrganisation();
-  const owners = useOwners(may("deleteOrganisation"));
   const [asks, setAsks] = useState<"disable" | "delete" | null>(null);
+  const reason = useReason(of);
   if (!may("deleteOrganisation")) return null;
-  const inside = owners.data?.some((it) => it.org_id === of.id) ?? false;
-  const reason =
-    inside && me && !hasRole(me.role, "owner")
-      ? t.anOwner
-      : inside && owners.data?.every((it) => it.org_id === of.id)
-        ? t.lastOwner
-        : undefined;
   const [users, keys] = [format.integer(of.user_count), format.integer(of.key_count)];
   const enable = () =>
     change.mutate(
@@ -35,7 +37,6 @@ export function OrgActions({ of, onDeleted }: { of: Organisation; onDeleted: () 
     );
   return (
     <>
-      {reason && <p className="w-full max-w-[72ch] text-ink-2 text-sm">{reason}</p>}
       {of.enabled ? (
         <Button size="sm" look="danger" disabled={Boolean(reason)} onClick={() => setAsks("disable")}>
           {t.disable}

@@ -34,14 +34,14 @@ export const de = {
   disable: "Sperren",
   disableTitle: (name: string) => `${name} sperren?`,
   disableText: (users: string, keys: string) =>
-    `Ihre ${users} Benutzer werden abgemeldet, und ihre ${keys} Schlüssel gehen sofort nicht mehr. Beim Entsperren gehen die Schlüssel wieder; Tokens für die Admin-API enden endgültig.`,
+    `Ihre Benutzer (${users}) werden abgemeldet, und ihre Schlüssel (${keys}) gehen sofort nicht mehr. Beim Entsperren gehen die Schlüssel wieder; Tokens für die Admin-API enden endgültig.`,
   disabled: (name: string) => `${name} ist gesperrt.`,
   enable: "Entsperren",
   enabled: (name: string) => `${name} ist entsperrt.`,
   delete: "Löschen",
   deleteTitle: (name: string) => `${name} löschen?`,
   deleteText: (users: string, keys: string) =>
-    `Ihre ${users} Benutzer und ${keys} Schlüssel werden mit ihr gelöscht. Ihre Nutzung bleibt. Das lässt sich nicht rückgängig machen.`,
+    `Ihre Benutzer (${users}) und Schlüssel (${keys}) werden mit ihr gelöscht. Ihre Nutzung bleibt. Das lässt sich nicht rückgängig machen.`,
   deleted: (name: string) => `${name} ist gelöscht.`,
   lastOwner:
     "Der letzte Eigentümer gehört zu ihr, darum lässt sie sich weder sperren noch löschen. Machen Sie erst anderswo einen Eigentümer.",

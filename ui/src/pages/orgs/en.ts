@@ -32,14 +32,14 @@ export const en = {
   disable: "Disable",
   disableTitle: (name: string) => `Disable ${name}?`,
   disableText: (users: string, keys: string) =>
-    `Its ${users} users are signed out and its ${keys} keys stop working at once. Enabling it again brings the keys back; tokens for the admin API end for good.`,
+    `Its users (${users}) are signed out, and its keys (${keys}) stop working at once. Enabling it again brings the keys back; tokens for the admin API end for good.`,
   disabled: (name: string) => `${name} is disabled.`,
   enable: "Enable",
   enabled: (name: string) => `${name} is enabled.`,
   delete: "Delete",
   deleteTitle: (name: string) => `Delete ${name}?`,
   deleteText: (users: string, keys: string) =>
-    `Its ${users} users and ${keys} keys are deleted with it. Its usage stays. This can’t be undone.`,
+    `Its users (${users}) and keys (${keys}) are deleted with it. Its usage stays. This can’t be undone.`,
   deleted: (name: string) => `${name} is deleted.`,
   lastOwner:
     "The last owner belongs to it, so it can’t be disabled or deleted. Make another owner elsewhere first.",

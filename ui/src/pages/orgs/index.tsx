@@ -63,7 +63,7 @@ function useColumns(onOpen: (org: Organisation) => void): Column<Organisation>[]
       head: t.columns.created,
       sort: "created_at",
       wide: true,
-      cell: (it) => <RelativeTime at={it.created_at} />,
+      cell: (it) => <RelativeTime inList at={it.created_at} />,
     },
     {
       id: "state",

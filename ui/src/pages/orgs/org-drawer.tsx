@@ -12,7 +12,7 @@ import { LimitMeters } from "@/kit/limits/limit-meters";
 import { ButtonLink } from "@/kit/link";
 import { Skeleton } from "@/kit/skeleton";
 import { RelativeTime } from "@/kit/text";
-import { OrgActions } from "./actions";
+import { OrgActions, useReason } from "./actions";
 import { useT } from "./t";
 
 type OrgDrawerProps = {
@@ -25,8 +25,6 @@ type OrgDrawerProps = {
 /** One organisation: its limits with what is used of them, and the ways to its users, keys and usage. */
 export function OrgDrawer({ name, found, onClose, onEdit }: OrgDrawerProps) {
   const t = useT();
-  const may = useMay();
-  const format = useFormat();
   const { data: of, error, refetch } = found;
   return (
     <Drawer open onClose={onClose} title={name}>
@@ -37,44 +35,57 @@ export function OrgDrawer({ name, found, onClose, onEdit }: OrgDrawerProps) {
       ) : of === null ? (
         <EmptyState title={t.gone} />
       ) : (
-        <div className="flex flex-col gap-6">
-          <div className="flex flex-wrap items-center gap-2">
-            <StateBadge state={of.enabled ? "active" : "disabled"} />
-            <span className="ml-auto flex flex-wrap justify-end gap-2">
-              {may("changeOrganisation") && (
-                <Button size="sm" icon={Pencil} onClick={onEdit}>
-                  {t.edit}
-                </Button>
-              )}
-              <OrgActions of={of} onDeleted={onClose} />
-            </span>
-          </div>
-          <Facts
-            facts={[
-              [t.columns.users, format.integer(of.user_count)],
-              [t.columns.keys, format.integer(of.key_count)],
-              [t.columns.created, <RelativeTime key="c" at={of.created_at} />],
-            ]}
-          />
-          <div className="flex flex-wrap gap-2">
-            <ButtonLink size="sm" to="/users" search={{ org: String(of.id) }}>
-              {t.theirUsers}
-            </ButtonLink>
-            <ButtonLink size="sm" to="/keys" search={{ org: String(of.id) }}>
-              {t.theirKeys}
-            </ButtonLink>
-            <ButtonLink size="sm" to="/usage" search={{ org: String(of.id) }}>
-              {t.theirUsage}
-            </ButtonLink>
-          </div>
-          <section className="flex flex-col gap-3">
-            <h3 className="font-semibold">
-              {t.limits} <span className="font-normal text-ink-3 text-sm">{t.limitsNote}</span>
-            </h3>
-            <LimitMeters limits={of} budget={of.budget} />
-          </section>
-        </div>
+        <Opened of={of} onEdit={onEdit} onDeleted={onClose} />
       )}
     </Drawer>
+  );
+}
+
+type OpenedProps = { of: Organisation; onEdit: () => void; onDeleted: () => void };
+
+function Opened({ of, onEdit, onDeleted }: OpenedProps) {
+  const t = useT();
+  const may = useMay();
+  const format = useFormat();
+  const reason = useReason(of);
+  return (
+    <div className="flex flex-col gap-6">
+      <div className="flex flex-wrap items-center gap-2">
+        <StateBadge state={of.enabled ? "active" : "disabled"} />
+        <span className="ml-auto flex flex-wrap justify-end gap-2">
+          {may("changeOrganisation") && (
+            <Button size="sm" icon={Pencil} onClick={onEdit}>
+              {t.edit}
+            </Button>
+          )}
+          <OrgActions of={of} onDeleted={onDeleted} />
+        </span>
+      </div>
+      {reason && <p className="-mt-3 max-w-[72ch] text-ink-2 text-sm">{reason}</p>}
+      <Facts
+        facts={[
+          [t.columns.users, format.integer(of.user_count)],
+          [t.columns.keys, format.integer(of.key_count)],
+          [t.columns.created, <RelativeTime key="c" at={of.created_at} />],
+        ]}
+      />
+      <div className="flex flex-wrap gap-2">
+        <ButtonLink size="sm" to="/users" search={{ org: String(of.id) }}>
+          {t.theirUsers}
+        </ButtonLink>
+        <ButtonLink size="sm" to="/keys" search={{ org: String(of.id) }}>
+          {t.theirKeys}
+        </ButtonLink>
+        <ButtonLink size="sm" to="/usage" search={{ org: String(of.id) }}>
+          {t.theirUsage}
+        </ButtonLink>
+      </div>
+      <section className="flex flex-col gap-3">
+        <h3 className="font-semibold">
+          {t.limits} <span className="font-normal text-ink-3 text-sm">{t.limitsNote}</span>
+        </h3>
+        <LimitMeters limits={of} budget={of.budget} />
+      </section>
+    </div>
   );
 }

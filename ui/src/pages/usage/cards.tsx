@@ -8,6 +8,8 @@ import type { Usage } from "./filter";
 import { useT } from "./t";
 
 const NONE = "–";
+/** Keeps the lines of all cards at one height. */
+const BLANK = "\u00a0";
 
 function sums(steps: Step[] | undefined) {
   if (!steps) return undefined;
@@ -82,7 +84,7 @@ export function Cards({ usage }: { usage: Usage }) {
     value == null ? NONE : write(value);
   const rest = (it: Percentiles | undefined) =>
     !it || it.p95 === null
-      ? " "
+      ? BLANK
       : it.p99 === null
         ? t.cards.p95(duration(it.p95))
         : t.cards.rest(duration(it.p95), duration(it.p99));
@@ -90,19 +92,19 @@ export function Cards({ usage }: { usage: Usage }) {
     [
       t.cards.requests,
       shown(now?.requests, compact),
-      " ",
+      BLANK,
       { now: now?.requests, before: before?.requests, write: compact },
     ],
     [
       t.cards.tokens,
       shown(now?.tokens, compact),
-      now ? t.cards.split(compact(now.input), compact(now.output)) : " ",
+      now ? t.cards.split(compact(now.input), compact(now.output)) : BLANK,
       { now: now?.tokens, before: before?.tokens, write: compact },
     ],
     [
       t.cards.errors,
       shown(now?.errors, compact),
-      rate(now) === null ? " " : t.cards.rate(format.percent(rate(now) ?? 0)),
+      rate(now) === null ? BLANK : t.cards.rate(format.percent(rate(now) ?? 0)),
       { now: rate(now), before: rate(before), write: format.percent, worse: "more" },
     ],
     [

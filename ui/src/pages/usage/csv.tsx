@@ -49,7 +49,7 @@ export function CsvDialog({ usage, onClose }: { usage: Usage; onClose: () => voi
           ? t.csv.counting
           : count.data === 0
             ? t.csv.none
-            : t.csv.rows(format.integer(count.data))}
+            : t.csv.rows(format.integer(count.data), count.data === 1)}
       </p>
       {count.error && <ErrorNote error={count.error} />}
       {(count.data ?? 0) > LARGE && <p className="text-ink-2 text-sm">{t.csv.large}</p>}

@@ -82,7 +82,7 @@ export const de = {
   },
   histogram: {
     title: "Zeit bis zum ersten Token",
-    note: (count: string) => `der neuesten ${count} gestreamten Antworten`,
+    note: (count: string) => `die neuesten gestreamten Antworten: ${count}`,
     none: "Keine gestreamte Antwort in diesen Anfragen.",
     label: "TTFT",
     lines: "p50 und p95 des ganzen Zeitraums",
@@ -159,7 +159,7 @@ export const de = {
     action: "CSV herunterladen",
     title: "Diese Anfragen als CSV herunterladen",
     counting: "Die Zeilen werden gezählt.",
-    rows: (count: string) => `${count} Zeilen, die neuesten zuerst.`,
+    rows: (count: string, one: boolean) => (one ? "1 Zeile." : `${count} Zeilen, die neuesten zuerst.`),
     none: "Keine Zeile passt: Die Datei hätte nur einen Kopf.",
     filters: "Genau das, was jetzt gefiltert ist:",
     range: "Zeit",

@@ -80,7 +80,7 @@ export const en = {
   },
   histogram: {
     title: "Time to first token",
-    note: (count: string) => `of the newest ${count} streamed answers`,
+    note: (count: string) => `the newest streamed answers: ${count}`,
     none: "No streamed answer in these requests.",
     label: "TTFT",
     lines: "p50 and p95 of the whole range",
@@ -157,7 +157,7 @@ export const en = {
     action: "Download CSV",
     title: "Download these requests as CSV",
     counting: "Counting the rows.",
-    rows: (count: string) => `${count} rows, the newest first.`,
+    rows: (count: string, one: boolean) => (one ? "1 row." : `${count} rows, the newest first.`),
     none: "No rows match: the file would have a head only.",
     filters: "Exactly what is filtered now:",
     range: "Time",

@@ -1,6 +1,7 @@
 import type { ReactNode } from "react";
 import type { UsageRow } from "@/api/types";
 import { StackedBar } from "@/charts/stacked-bar";
+import { useGroups } from "@/data/usage-explore";
 import { useT as useCommonT, useFormat } from "@/i18n";
 import { StateBadge } from "@/kit/badge";
 import { Button } from "@/kit/button";
@@ -12,6 +13,7 @@ import { Facts } from "@/kit/facts";
 import { Skeleton } from "@/kit/skeleton";
 import type { Usage, Word } from "./filter";
 import { NO_MODEL } from "./filter";
+import { groupName } from "./group-name";
 import { Tokens } from "./rows";
 import { useT } from "./t";
 
@@ -40,10 +42,39 @@ export function RequestDrawer({ found, usage, onClose }: RequestDrawerProps) {
   );
 }
 
+/** The names of whom a row belongs to, which has ids only: the sums know them. */
+function useNames(row: UsageRow, own: boolean) {
+  const t = useT();
+  const at = Date.parse(row.created_at);
+  const near = { from: new Date(at).toISOString(), to: new Date(at + 1).toISOString() };
+  const { key_id, user_id, org_id } = row;
+  const asked = {
+    key: useGroups({ ...near, key_id: key_id ?? undefined, group_by: "key", limit: 1 }, own, {
+      enabled: key_id !== null,
+    }),
+    user: useGroups({ ...near, user_id: user_id ?? undefined, group_by: "user", limit: 1 }, own, {
+      enabled: !own && user_id !== null,
+    }),
+    org: useGroups({ ...near, org_id: org_id ?? undefined, group_by: "org", limit: 1 }, own, {
+      enabled: !own && org_id !== null,
+    }),
+  };
+  const name = (by: "key" | "user" | "org", otherwise: string) => {
+    const group = asked[by].data?.items[0];
+    return group ? groupName(group, by, t) : otherwise;
+  };
+  return {
+    key: name("key", `${row.key_prefix}…`),
+    user: name("user", `#${user_id}`),
+    org: name("org", `#${org_id}`),
+  };
+}
+
 function Opened({ row, usage }: { row: UsageRow; usage: Usage }) {
   const t = useT();
   const c = useCommonT();
   const format = useFormat();
+  const names = useNames(row, usage.own);
   const only = (text: ReactNode, word: Word, value: string | number | null) =>
     value === null ? (
       text
@@ -53,6 +84,7 @@ function Opened({ row, usage }: { row: UsageRow; usage: Usage }) {
         <Button
           size="sm"
           look="quiet"
+          className="-my-0.5 h-6 px-1.5"
           onClick={() => usage.setUrl({ request: undefined, [word]: String(value) }, { push: true })}
         >
           {t.request.onlyThis}
@@ -86,13 +118,13 @@ function Opened({ row, usage }: { row: UsageRow; usage: Usage }) {
             </code>,
           ],
           [t.request.model, only(row.model_name || t.groups.noModel, "model", row.model_name || NO_MODEL)],
-          [t.request.key, only(row.key_prefix ? `${row.key_prefix}…` : t.request.session, "key", row.key_id)],
+          [t.request.key, only(row.key_prefix ? names.key : t.request.session, "key", row.key_id)],
           ...(usage.own || row.user_id === null
             ? []
-            : [[t.request.user, only(`#${row.user_id}`, "user", row.user_id)] as [string, ReactNode]]),
+            : [[t.request.user, only(names.user, "user", row.user_id)] as [string, ReactNode]]),
           ...(usage.own || row.org_id === null
             ? []
-            : [[t.request.org, only(`#${row.org_id}`, "org", row.org_id)] as [string, ReactNode]]),
+            : [[t.request.org, only(names.org, "org", row.org_id)] as [string, ReactNode]]),
           [t.request.status, only(String(row.status_code), "status", row.status_code)],
           [t.request.outcome, only(t.outcome[row.outcome], "outcome", row.outcome)],
           [t.request.task, t.task[row.task]],
@@ -125,7 +157,8 @@ function Timing({ row }: { row: UsageRow }) {
   const rest = row.latency_ms - (first ?? 0);
   // One token came with the first byte: its time is not that of writing.
   const written = row.completion_tokens - 1;
-  const speed = first !== null && rest > 0 && written > 0 ? (written / rest) * 1000 : null;
+  // Times are whole milliseconds: a rate over a few of them would say nothing.
+  const speed = first !== null && rest >= 50 && written > 0 ? (written / rest) * 1000 : null;
   return (
     <section className="flex flex-col gap-3">
       <h3 className="font-semibold">{t.request.timing}</h3>

@@ -80,7 +80,7 @@ function useColumns(onOpen: (row: UsageRow) => void): Column<UsageRow>[] {
     {
       id: "time",
       head: t.rows.time,
-      width: "min(10rem, 26vw)",
+      width: "min(10rem, 24vw)",
       cell: (it) => (
         <button
           type="button"
@@ -95,7 +95,7 @@ function useColumns(onOpen: (row: UsageRow) => void): Column<UsageRow>[] {
     {
       id: "model",
       head: t.rows.model,
-      width: "min(14rem, 30vw)",
+      width: "min(14rem, 28vw)",
       cell: (it) => (
         <span className="flex min-w-0">
           {it.model_name ? (
@@ -109,7 +109,7 @@ function useColumns(onOpen: (row: UsageRow) => void): Column<UsageRow>[] {
     {
       id: "status",
       head: t.rows.status,
-      width: "min(12rem, 22vw)",
+      width: "min(12rem, 20vw)",
       cell: (it) => (
         <span className="inline-flex items-center gap-1.5">
           <StateBadge
@@ -167,7 +167,7 @@ function useColumns(onOpen: (row: UsageRow) => void): Column<UsageRow>[] {
       id: "latency",
       head: t.rows.latency,
       numeric: true,
-      width: "min(6rem, 22vw)",
+      width: "min(6rem, 20vw)",
       cell: (it) => format.duration(it.latency_ms),
     },
   ];

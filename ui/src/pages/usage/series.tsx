@@ -130,6 +130,7 @@ export function OverTime({ usage }: { usage: Usage }) {
               height: 240,
               stacked: by !== "none",
               area: true,
+              whole: true,
             },
           ]}
           onZoom={(from, to) => usage.setRange({ from, to })}

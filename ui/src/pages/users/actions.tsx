@@ -21,7 +21,6 @@ export function UserActions({ of, onDeleted }: { of: User; onDeleted: () => void
     );
   return (
     <>
-      {last && <p className="w-full max-w-[72ch] text-ink-2 text-sm">{t.lastOwner}</p>}
       {of.enabled ? (
         <Button size="sm" look="danger" disabled={last} onClick={() => setAsks("disable")}>
           {t.disable}

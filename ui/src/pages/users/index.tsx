@@ -91,14 +91,14 @@ function useColumns(onOpen: (user: User) => void): Column<User>[] {
       head: t.columns.login,
       sort: "last_login_at",
       wide: true,
-      cell: (it) => <RelativeTime at={it.last_login_at} />,
+      cell: (it) => <RelativeTime inList at={it.last_login_at} />,
     },
     {
       id: "created",
       head: t.columns.created,
       sort: "created_at",
       wide: true,
-      cell: (it) => <RelativeTime at={it.created_at} />,
+      cell: (it) => <RelativeTime inList at={it.created_at} />,
     },
     {
       id: "state",

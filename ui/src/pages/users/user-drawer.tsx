@@ -13,7 +13,7 @@ import { Skeleton } from "@/kit/skeleton";
 import { RelativeTime } from "@/kit/text";
 import { UserActions } from "./actions";
 import { UserKeys, UserTokens } from "./holdings";
-import { useRights } from "./rights";
+import { useIsLastOwner, useRights } from "./rights";
 import { useT } from "./t";
 
 type UserDrawerProps = {
@@ -46,6 +46,7 @@ function Opened({ of, onEdit, onDeleted }: { of: User; onEdit: () => void; onDel
   const t = useT();
   const c = useCommonT();
   const mayTouch = useRights().mayTouch(of);
+  const last = useIsLastOwner(of);
   return (
     <div className="flex flex-col gap-6">
       <div className="flex flex-wrap items-center gap-2">
@@ -65,7 +66,9 @@ function Opened({ of, onEdit, onDeleted }: { of: User; onEdit: () => void; onDel
           )}
         </span>
       </div>
-      {!mayTouch && <p className="text-ink-2 text-sm">{t.beyond}</p>}
+      {(!mayTouch || last) && (
+        <p className="-mt-3 max-w-[72ch] text-ink-2 text-sm">{mayTouch ? t.lastOwner : t.beyond}</p>
+      )}
       <Facts
         facts={[
           [t.columns.role, c.role[of.role]],
