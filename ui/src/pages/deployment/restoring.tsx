@@ -82,7 +82,7 @@ export function Restoring({ busy }: { busy: boolean }) {
               {t.check}
             </Button>
             {mayRestore && (
-              <Button look="danger" disabled={!ready || busy} onClick={() => setAsks(true)}>
+              <Button look="danger" disabled={!ready || !drop || busy} onClick={() => setAsks(true)}>
                 {t.start}
               </Button>
             )}
