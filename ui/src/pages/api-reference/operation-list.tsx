@@ -42,7 +42,7 @@ export function OperationList({ groups, chosen, onChoose }: Props) {
                       it.operationId === chosen && "bg-accent-soft font-medium",
                     )}
                   >
-                    <span className="w-14 shrink-0">
+                    <span className="w-16 shrink-0">
                       <Method of={it.method} />
                     </span>
                     <span className="min-w-0 truncate">{it.summary ?? it.operationId}</span>

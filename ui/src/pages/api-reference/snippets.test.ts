@@ -24,6 +24,19 @@ it("writes a call for each language, with the real address and without a secret"
   expect(javascript?.code).toContain(`method: "POST"`);
 });
 
+it("sends no body where the example has none", () => {
+  const get = {
+    ...operation,
+    method: "GET",
+    "x-gantry-example": { request: { method: "GET", path: "/x", body: null } },
+  };
+  expect(
+    snippetsOf(get, "http://gw")
+      .map((it) => it.code)
+      .join(),
+  ).not.toMatch(/null|-d |json=|body:/);
+});
+
 it("takes a key for inference, a token for the rest, and nothing where nobody need sign in", () => {
   expect(secretOf({ path: "/v1/models", "x-gantry-role": "user" })).toBe("GANTRY_API_KEY");
   expect(secretOf({ path: "/auth/me", "x-gantry-role": "user" })).toBe("GANTRY_TOKEN");

@@ -35,7 +35,8 @@ export function snippetsOf(operation: Operation, base: string): Snippet[] {
   const example = operation["x-gantry-example"]?.request;
   const url = base + (example?.path ?? operation.path);
   const { method } = operation;
-  const body = example?.body;
+  // The examples of operations without a body have `null` there.
+  const body = example?.body ?? undefined;
   const secret = secretOf(operation);
   const json = body === undefined ? "" : JSON.stringify(body, null, 2);
   const curl = [

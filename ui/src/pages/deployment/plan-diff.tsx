@@ -38,7 +38,7 @@ function DiffLine({ line }: { line: Line }) {
       <span className="w-28 shrink-0 font-medium">{t.mark[line.mark]}</span>
       <span className="min-w-0 flex-1">
         <span className="text-ink-2">{t.kind[line.kind]}</span>{" "}
-        <bdi className="break-all font-medium">{line.what}</bdi>
+        <bdi className="wrap-anywhere font-medium">{line.what}</bdi>
         {line.note && <span className="block text-ink-2">{line.note}</span>}
       </span>
     </li>
