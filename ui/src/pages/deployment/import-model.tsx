@@ -104,7 +104,9 @@ export function ImportModel({ entry, dir, base, onClose }: Props) {
 
 function Would({ plan }: { plan: ModelPlan }) {
   const t = useT();
-  const problems = [...plan.validation_errors, ...(plan.conflict ? [plan.conflict.message] : [])];
+  // With another name it is no conflict any more, but still why the name is another one.
+  const conflict = plan.conflict?.message;
+  const problems = [...plan.validation_errors, ...(conflict && !plan.can_import ? [conflict] : [])];
   return (
     <div className="flex flex-col gap-2">
       <h3 className="font-medium text-sm">{plan.can_import ? t.importing.can : t.importing.cannot}</h3>
@@ -113,6 +115,7 @@ function Would({ plan }: { plan: ModelPlan }) {
           {it}
         </p>
       ))}
+      {conflict && plan.can_import && <p className="wrap-anywhere text-ink-2 text-sm">{conflict}</p>}
       {plan.would_create && (
         <p className="text-ink-2 text-sm">{t.oneModel.would(plan.would_create.served_name)}</p>
       )}

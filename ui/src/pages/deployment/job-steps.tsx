@@ -9,7 +9,7 @@ export function JobSteps({ job }: { job: DeploymentJob }) {
   if (job.logs.length === 0) return <p className="text-ink-3 text-sm">{t.job.noSteps}</p>;
   return (
     <details open={runs} className="text-sm">
-      <summary className="inline-block rounded-sm text-ink-2 hover:text-ink">{t.job.steps}</summary>
+      <summary className="list-item w-fit rounded-sm pl-1 text-ink-2 hover:text-ink">{t.job.steps}</summary>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
       <div tabIndex={0} role="region" aria-label={t.job.steps} className="mt-1.5 max-h-64 overflow-y-auto">
         <ol className="flex flex-col gap-1">

@@ -58,6 +58,9 @@ function useColumns(): Column<ManifestEntry>[] {
       cell: (it) => (
         <span className="flex min-w-0 max-w-64 flex-col">
           <Middle text={it.served_name} className="font-medium" />
+          {it.redacted.length > 0 && (
+            <span className="whitespace-normal text-ink-2 text-xs">{t.setAgain(it.redacted.join(", "))}</span>
+          )}
           {!it.ok && (
             <span className="flex gap-1.5 whitespace-normal text-bad text-xs">
               <StateShape tone="bad" className="mt-0.5" />
@@ -84,12 +87,6 @@ function useColumns(): Column<ManifestEntry>[] {
       head: t.columns.weights,
       numeric: true,
       cell: (it) => (it.weights_in_package ? format.bytes(it.weights_bytes) : t.notInPackage),
-    },
-    {
-      id: "redacted",
-      head: t.columns.redacted,
-      wide: true,
-      cell: (it) => <span className="text-ink-2">{it.redacted.join(", ") || "–"}</span>,
     },
   ];
 }

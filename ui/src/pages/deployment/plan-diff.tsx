@@ -35,10 +35,10 @@ function DiffLine({ line }: { line: Line }) {
   return (
     <li className={cn("flex items-start gap-2.5 border-line border-b px-3 py-1.5 last:border-b-0", row)}>
       <Icon aria-hidden className={cn("mt-0.5 size-4 shrink-0", text)} />
-      <span className="w-24 shrink-0 font-medium">{t.mark[line.mark]}</span>
+      <span className="w-28 shrink-0 font-medium">{t.mark[line.mark]}</span>
       <span className="min-w-0 flex-1">
         <span className="text-ink-2">{t.kind[line.kind]}</span>{" "}
-        <bdi className="break-all font-medium">{line.what}</bdi>
+        <bdi className="wrap-anywhere font-medium">{line.what}</bdi>
         {line.note && <span className="block text-ink-2">{line.note}</span>}
       </span>
     </li>

@@ -39,14 +39,17 @@ export function planLines(given: Given, t: (typeof en)["diff"], format: Format):
     lines.push({
       mark: "new",
       kind: "files",
-      what: t.newFiles(format.integer(plan.new_files), format.bytes(plan.new_bytes)),
+      what:
+        plan.new_files === 1
+          ? t.newFile(format.bytes(plan.new_bytes))
+          : t.newFiles(format.integer(plan.new_files), format.bytes(plan.new_bytes)),
       note: plan.new_bytes > plan.available_bytes ? t.noRoom(free) : t.room(free),
     });
   if (plan.present_files > 0)
     lines.push({
       mark: "same",
       kind: "files",
-      what: t.sameFiles(format.integer(plan.present_files)),
+      what: plan.present_files === 1 ? t.sameFile : t.sameFiles(format.integer(plan.present_files)),
       note: t.sameFilesNote,
     });
   return lines.sort((a, b) => ORDER.indexOf(a.mark) - ORDER.indexOf(b.mark));

@@ -19,6 +19,8 @@ import { DumpFacts } from "./dump-facts";
 import { useT } from "./t";
 
 const FIELDS = ["output_dir", "db_file"] as const;
+/** The dump of a package. */
+const DUMP = "db/dump.sql";
 
 /** Checks a dump, says what a restore does to whom, and restores it. */
 export function Restoring({ busy }: { busy: boolean }) {
@@ -53,7 +55,7 @@ export function Restoring({ busy }: { busy: boolean }) {
               value={file}
               onValue={setFile}
               mono
-              placeholder="db/dump.sql"
+              placeholder={DUMP}
               autoComplete="off"
               spellCheck={false}
             />
@@ -80,7 +82,7 @@ export function Restoring({ busy }: { busy: boolean }) {
               {t.check}
             </Button>
             {mayRestore && (
-              <Button look="danger" disabled={!ready || busy} onClick={() => setAsks(true)}>
+              <Button look="danger" disabled={!ready || !drop || busy} onClick={() => setAsks(true)}>
                 {t.start}
               </Button>
             )}

@@ -65,7 +65,11 @@ export function RunningJob({ job }: { job: DeploymentJob }) {
           </div>
           <div className="flex gap-2">
             <dt className="text-ink-2">{t.job.eta}</dt>
-            <dd>{job.eta_seconds === null ? t.job.etaUnknown : format.duration(job.eta_seconds * 1000)}</dd>
+            <dd>
+              {job.eta_seconds === null
+                ? t.job.etaUnknown
+                : format.duration(Math.max(1, job.eta_seconds) * 1000)}
+            </dd>
           </div>
           <div className="flex min-w-0 gap-2">
             <dt className="text-ink-2">{t.job.output}</dt>
