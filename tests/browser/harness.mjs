@@ -287,6 +287,15 @@ const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 /** Checks what is shown with axe in both themes, and that it is not wider than the window at two widths; takes pictures with SHOTS. */
 export async function look(page, name, { widths = [1440, 390] } = {}) {
   const before = page.viewportSize();
+  try {
+    assert.deepEqual(await faultsOf(page, name, widths), []);
+  } finally {
+    await page.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
+    await page.setViewportSize(before);
+  }
+}
+
+async function faultsOf(page, name, widths) {
   const told = [];
   for (const colorScheme of ["light", "dark"]) {
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
@@ -308,7 +317,5 @@ export async function look(page, name, { widths = [1440, 390] } = {}) {
       if (wide > 0) told.push(`${name} is ${wide} px wider than a window of ${width} px`);
     }
   }
-  await page.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
-  await page.setViewportSize(before);
-  assert.deepEqual(told, []);
+  return told;
 }

@@ -11,7 +11,6 @@ export type ImportedModel = Extract<Answer<"importModel">, { id: number }>;
 export type ManifestEntry = Answer<"listModelManifests">[number];
 export type Plan = PackagePlan["plan"];
 
-
 /** How large an export would be, and whether there is room for it. */
 export function useEstimate(body: Body<"estimateDeploymentSize">) {
   return useQuery({
