@@ -3,6 +3,7 @@
 //   GANTRY    the program
 //   UI_DIST   a folder with a build of the UI that is newer than the one in the program: it is served in its place
 //   SHOTS     a folder for screenshots
+//   ONLY      a part of the names of the tests to run; steps of a walk need those before them
 //   CHROMIUM  the browser (/usr/bin/chromium)
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -67,6 +68,7 @@ export async function until(what, check, patience = PATIENCE) {
 
 /** Runs a test, and says whether it passed. What pages complained of meanwhile fails it, too. Returns whether it passed. */
 export async function test(name, steps) {
+  if (process.env.ONLY && !name.includes(process.env.ONLY)) return true;
   let timer;
   const open = new Set(pages.keys());
   const late = new Promise((_, reject) => {

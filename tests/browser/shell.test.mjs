@@ -265,7 +265,7 @@ export default async function () {
 
   await test("a part of the script that can't be loaded: the page says so, the others work, and it is loaded again", async () => {
     await open("/", "Overview");
-    const parts = /\/ui\/assets\/.*\.js$/;
+    const parts = /\/ui\/assets\/audit-.*\.js$/;
     page.allow(/^lost GET \/ui\/assets\//, /dynamically imported module|Importing a module script|Unable to preload/, /^error:/, /^console:/);
     await page.route(parts, (route) => route.abort("failed"));
     await rail(page).getByRole("link", { name: "Audit", exact: true }).click();
