@@ -148,7 +148,7 @@ try {
     assert.equal(await page.getByLabel("Served name").inputValue(), "tiny-llama-Q8_0");
   });
 
-  await test("a failure shows cause and setting on its row, and one button mends and starts it", async () => {
+  await test("a failure shows cause and setting on its row, and leads to the setting that mends it", async () => {
     const [status] = await call("POST", "/admin/models", {
       local_path: "llamas/tiny-llama-F16.gguf", served_name: "mended", extra_args: ["--bogus-flag"],
     });

@@ -64,8 +64,13 @@ async function read(buffer: LogBuffer, id: number, tail: number, signal: AbortSi
     buffer.restart();
     try {
       const query = { tail, follow: "true" };
-      for await (const { data } of stream("getModelLogs", { path: { id }, query, signal }))
+      let burst = 0;
+      for await (const { data } of stream("getModelLogs", { path: { id }, query, signal })) {
         buffer.add(lineOf(data));
+        burst += 1;
+        // A long past comes at once: the page must stay usable while it is read.
+        if (burst % 1000 === 0) await new Promise((done) => setTimeout(done));
+      }
       return buffer.flush({ state: "ended" });
     } catch (error) {
       if (signal.aborted || isAbort(error)) return;

@@ -1,12 +1,13 @@
-import { ArrowDownToLine, ChevronDown, ChevronUp, Download, WrapText } from "lucide-react";
+import { ArrowDownToLine, ChevronDown, ChevronUp, Copy, Download, WrapText } from "lucide-react";
 import type { RefObject } from "react";
 import { downloadText } from "@/api/download";
-import { useFormat } from "@/i18n";
+import { useT as useCommonT, useFormat } from "@/i18n";
 import { Button, IconButton } from "@/kit/button";
-import { CopyButton } from "@/kit/copy";
+import { copyText } from "@/kit/copy";
 import { FilterChips } from "@/kit/filter-chips";
 import { TextInput } from "@/kit/inputs";
 import { Select } from "@/kit/select";
+import { toast, toastError } from "@/kit/toast";
 import { useUrlState } from "@/kit/url-state";
 import type { Level, Line } from "./log-lines";
 import { useT } from "./t";
@@ -29,6 +30,7 @@ type LogToolsProps = {
 export function LogTools(props: LogToolsProps) {
   const { name, lines, counts, matches, at, onMatch, follow, onFollow, field } = props;
   const t = useT();
+  const c = useCommonT();
   const format = useFormat();
   const [word, setWord] = useUrlState("q");
   const [wrap, setWrap] = useUrlState("wrap");
@@ -92,7 +94,12 @@ export function LogTools(props: LogToolsProps) {
           className={wrap === "1" ? "bg-accent-soft text-ink" : undefined}
           onClick={() => setWrap(wrap === "1" ? "" : "1")}
         />
-        <CopyButton text={text()} label={t.log.copy} size="md" />
+        {/* Not a CopyButton: the text of a long log is made only when somebody wants it. */}
+        <IconButton
+          icon={Copy}
+          label={t.log.copy}
+          onClick={() => void copyText(text()).then(() => toast(c.do.copied), toastError)}
+        />
         <IconButton
           icon={Download}
           label={t.log.download}

@@ -70,7 +70,7 @@ export function pick(rows: Row[], { q, states, sort }: { q: string; states: stri
   return found.toSorted((a, b) => {
     const [first, second] = [value?.(a) ?? "", value?.(b) ?? ""];
     const order = first < second ? -1 : first > second ? 1 : 0;
-    return order * sign || a.name.localeCompare(b.name);
+    return order * sign || a.name.localeCompare(b.name, undefined, { numeric: true });
   });
 }
 

@@ -72,12 +72,14 @@ function FixLine({ model, fix }: { model: Model; fix: Fix }) {
   const apply = useFixModel();
   const { field } = fix;
   const ownerOnly = fields.find((it) => it.name === field)?.owner_only && !(me && hasRole(me.role, "owner"));
-  const use = () =>
-    field !== undefined &&
-    apply.mutate(
-      { id: model.id, set: { [field]: fix.value } },
-      { onSuccess: () => toast(t.failure.fixed(model.served_name)) },
+  const use = () => {
+    if (field === undefined) return;
+    // The model leaves `failed` before the answer is here, and this button with it: so the promise says that it is done.
+    void apply.mutateAsync({ id: model.id, set: { [field]: fix.value } }).then(
+      () => toast(t.failure.fixed(model.served_name)),
+      () => {},
     );
+  };
   return (
     <li className="flex flex-col gap-1.5">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
