@@ -117,6 +117,8 @@ export const de = {
     addPicture: "Bilder hinzufügen (für Modelle, die sehen)",
     picture: (n) => `Bild ${n}`,
     removePicture: (n) => `Bild ${n} entfernen`,
+    pasted: (n) => `Eingefügter Text, ${n} Zeichen`,
+    removePasted: "Eingefügten Text entfernen",
     noPicture: "Diese Datei ist kein Bild, das der Browser lesen kann.",
     stopped: (model) => `${model} läuft nicht. Wähle ein anderes Modell, oder starte es.`,
   },

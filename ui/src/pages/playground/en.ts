@@ -112,6 +112,8 @@ export const en = {
     addPicture: "Add pictures (for models that see)",
     picture: (n: number) => `Picture ${n}`,
     removePicture: (n: number) => `Remove picture ${n}`,
+    pasted: (n: string) => `Pasted text, ${n} characters`,
+    removePasted: "Remove the pasted text",
     noPicture: "This file is not a picture that the browser can read.",
     stopped: (model: string) => `${model} does not run. Choose another model, or start it.`,
   },

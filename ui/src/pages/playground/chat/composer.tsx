@@ -1,4 +1,4 @@
-import { ImagePlus, Send, Square } from "lucide-react";
+import { ImagePlus, Send, Square, X } from "lucide-react";
 import {
   type ClipboardEvent,
   type DragEvent,
@@ -8,6 +8,7 @@ import {
   useRef,
   useState,
 } from "react";
+import { useFormat } from "@/i18n";
 import { Button, IconButton } from "@/kit/button";
 import { cn } from "@/kit/cn";
 import { ErrorNote } from "@/kit/error-state";
@@ -40,7 +41,9 @@ const isPicture = (file: File) => file.type.startsWith("image/");
 /** The field for the next question. What is typed outlives a reload. */
 export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast, aside }: ComposerProps) {
   const t = useT();
+  const format = useFormat();
   const [text, setText] = useLocal(`draft.${draft}`, "");
+  const [pasted, setPasted] = useLocal(`pasted.${draft}`, "");
   const [pictures, setPictures] = useState<string[]>([]);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
@@ -50,7 +53,7 @@ export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast, 
   useEffect(() => {
     if (matchMedia("(hover: hover)").matches) field.current?.focus({ preventScroll: true });
   }, [draft]);
-  const empty = text.trim() === "" && pictures.length === 0;
+  const empty = text.trim() === "" && pasted === "" && pictures.length === 0;
   const send = async () => {
     if (empty || busy || writing || blocked) return;
     setBusy(true);
@@ -58,7 +61,8 @@ export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast, 
     const sent = text;
     try {
       setText("");
-      await onSend({ text: sent, pictures });
+      await onSend({ text: [pasted, sent].filter(Boolean).join("\n\n"), pictures });
+      setPasted("");
       setPictures([]);
     } catch (caught) {
       setText(sent);
@@ -92,12 +96,11 @@ export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast, 
     void add(found);
   };
   const pasteMuch = (event: ClipboardEvent) => {
-    const pasted = event.clipboardData.getData("text/plain");
-    const it = field.current;
-    // A browser's own paste takes minutes for ten thousand lines.
-    if (!it || pasted.length < MUCH) return;
+    const more = event.clipboardData.getData("text/plain");
+    if (more.length < MUCH) return;
+    // A field needs minutes for ten thousand lines, so they stand beside it.
     event.preventDefault();
-    setText(text.slice(0, it.selectionStart) + pasted + text.slice(it.selectionEnd));
+    setPasted(pasted ? `${pasted}\n${more}` : more);
   };
   return (
     <div className="flex flex-col gap-2">
@@ -118,6 +121,12 @@ export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast, 
         }}
       >
         <Thumbs pictures={pictures} onRemove={(at) => setPictures(pictures.filter((_, it) => it !== at))} />
+        {pasted && (
+          <p className="flex items-center gap-1 self-start rounded-md border border-line bg-hover pl-2 text-sm">
+            {t.composer.pasted(format.integer(pasted.length))}
+            <IconButton icon={X} size="sm" label={t.composer.removePasted} onClick={() => setPasted("")} />
+          </p>
+        )}
         <TextArea
           ref={field}
           dir="auto"

@@ -1,12 +1,12 @@
 /** Shown at most this often: nobody reads faster, and the machine has other work. */
 const LEAST_MS = 32;
 /** Of the time at most one part in this many is spent with drawing. */
-const SHARE = 3;
-const MOST_MS = 90;
+const SHARE = 2;
+const MOST_MS = 50;
 
 /**
  * Draws what arrives in step with the screen. Drawing takes its time from what it cost before: a long answer is shown less often,
- * never later than 0.1 s. Hidden pages get no frames, so a timer draws there.
+ * but at least 20 times a second. Hidden pages get no frames, so a timer draws there.
  */
 export function pace(draw: () => void): { wake: () => void; end: () => void } {
   let waits = false;

@@ -79,7 +79,7 @@ function Vectors({
         actions={<CopyButton text={JSON.stringify(vectors)} label={t.vectors.copyAll} />}
       >
         {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
-        <div className="overflow-x-auto" tabIndex={0}>
+        <div className="relative overflow-x-auto" tabIndex={0}>
           <table className="w-full text-left text-sm">
             <thead className="text-ink-2">
               <tr className="border-line border-b">

@@ -10,7 +10,7 @@ export function Matrix({ texts, vectors }: { texts: string[]; vectors: number[][
   const rows = useMemo(() => vectors.map((a) => vectors.map((b) => cosine(a, b))), [vectors]);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
-    <div className="max-h-[32rem] overflow-auto" tabIndex={0}>
+    <div className="relative max-h-[32rem] overflow-auto" tabIndex={0}>
       <table className="border-separate border-spacing-0.5 text-sm">
         <caption className="sr-only">{t.vectors.similarity}</caption>
         <thead>
