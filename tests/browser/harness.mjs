@@ -246,6 +246,15 @@ export async function openPage(context) {
   page.complaints = it.wrong;
   /** Every answer of the gateway, as `200 GET /path`. */
   page.answers = it.answers;
+  // Requests without an answer.
+  const open = new Set();
+  page.pending = () => open.size;
+  page.on("request", (request) => open.add(request));
+  page.on("requestfinished", (request) => open.delete(request));
+  page.on("requestfailed", (request) => open.delete(request));
+  // The stream of events never ends, nor does a log that is followed.
+  page.on("response", (answer) => answer.headers()["content-type"]?.startsWith("text/event-stream") && open.delete(answer.request()));
+  page.on("framenavigated", (frame) => frame === page.mainFrame() && open.clear());
   page.on("pageerror", (error) => complain(`error: ${error}`));
   page.on("console", (message) => {
     // What could not be fetched is told below, with its address.

@@ -1,80 +1,172 @@
-// Takes screenshots of pages, in both themes and two widths: UI=http://127.0.0.1:5173/ui SIGN_IN=name:password
-// node scripts/screenshots.mjs PATH… → screenshots/, and runs axe on each. It fails if axe, or the console, has a complaint.
-import { mkdirSync, readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { chromium } from "playwright-core";
+// Pictures of every page and dialog, in both themes and two widths, with axe on each: node scripts/screenshots.mjs [NAME…] →
+// screenshots/. It starts its own gateway (GANTRY, or the program that `cargo build` makes) with simulated engines and some life
+// in it. NAME is a part of the names of those to take; UI_DIST as in tests/browser/harness.mjs.
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
 
-const ui = process.env.UI ?? "http://127.0.0.1:5173/ui";
-const out = process.env.OUT ?? "screenshots";
-const [user, password] = (process.env.SIGN_IN ?? "").split(":");
-const paths = process.argv.slice(2);
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const WIDTHS = [1440, 390];
-const THEMES = ["light", "dark"];
+const root = new URL("../../", import.meta.url).pathname;
+process.env.GANTRY ??= join(root, "target/debug/gantry");
+process.env.SHOTS ??= join(root, "ui/screenshots");
+mkdirSync(process.env.SHOTS, { recursive: true });
+const { closeBrowser, counts, endAll, heading, look, PASSWORD, rail, startGateway, test, until } = await import(
+  "../../tests/browser/harness.mjs"
+);
+const { fill } = await import("../../tests/browser/life.mjs");
 
-mkdirSync(out, { recursive: true });
-const browser = await chromium.launch({
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  args: [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
+const wanted = process.argv.slice(2);
+const isWanted = (name) => wanted.length === 0 || wanted.some((it) => name.includes(it));
+
+const fresh = await startGateway({ owner: false });
+const gateway = await startGateway({ engine: "--sim-tokens-per-sec 60" });
+const life = await fill(gateway);
+const model = `/models/${life.running.id}`;
+const failed = `/models/${life.failed.id}`;
+const press = (name) => (page) => page.getByRole("button", { name }).first().click();
+const menu = (name, item) => async (page) => {
+  await page.getByRole("button", { name }).first().click();
+  await page.getByRole("menuitem", { name: item }).click();
+};
+const inDialog = (open) => async (page) => {
+  await open(page);
+  await page.getByRole("dialog").last().waitFor();
+};
+
+/** Name, address, and what to do there before the picture. */
+const SHOTS = [
+  ["overview", "/"],
+  ["models", "/models"],
+  ["models-filtered-to-nothing", "/models?q=nothing-has-this-name"],
+  ["models-stop", "/models", inDialog(press(`Stop: ${life.running.served_name}`))],
+  ["models-entry-add", "/models", inDialog(press("Add an engine elsewhere"))],
+  ["deploy", "/models/new"],
+  [
+    "deploy-checked",
+    "/models/new",
+    async (page) => {
+      await page.getByRole("list", { name: "In the models folder" }).getByRole("button").first().click();
+      await page.getByRole("textbox", { name: "Served name" }).fill("another");
+      await page.getByText("Nothing speaks against a start.").waitFor();
+    },
   ],
-});
-let complaints = 0;
-for (const width of WIDTHS) {
-  for (const theme of THEMES) {
-    const context = await browser.newContext({
-      viewport: { width, height: 900 },
-      colorScheme: theme,
-      reducedMotion: "reduce",
-      locale: process.env.LANGUAGE_OF_UI ?? "en-GB",
-      extraHTTPHeaders: process.env.FORWARDED ? { "x-forwarded-for": process.env.FORWARDED } : {},
-    });
-    const page = await context.newPage();
-    page.on("pageerror", (error) => {
-      complaints += 1;
-      console.log(`${theme} ${width}: ${error}`);
-    });
-    page.on("console", (message) => {
-      if (message.type() !== "error" || message.text().includes("401")) return;
-      complaints += 1;
-      console.log(`${theme} ${width}: ${message.text()}`);
-    });
-    if (user) {
-      await page.goto(`${ui}/login`);
-      await page.evaluate(
-        (body) =>
-          fetch("/auth/login", { method: "POST", headers: { "content-type": "application/json" }, body }),
-        JSON.stringify({ username: user, password }),
-      );
-    }
-    for (const path of paths) {
-      await page.goto(`${ui}${path}`);
-      await page.waitForLoadState("load");
-      await page.waitForTimeout(Number(process.env.WAIT ?? 1500));
-      const name = path.replace(/\W+/g, "-").replace(/^-|-$/g, "") || "overview";
-      await page.screenshot({ path: `${out}/${name}-${width}-${theme}.png`, fullPage: true });
-      await page.evaluate(axe);
-      const { violations } = await page.evaluate(() =>
-        window.axe.run({
-          runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"],
-        }),
-      );
-      for (const it of violations) {
-        complaints += 1;
-        console.log(`${path} ${theme} ${width}: ${it.id} (${it.impact}): ${it.help}`);
-        for (const node of it.nodes.slice(0, 4))
-          console.log(`    ${node.html.slice(0, 160)}\n      ${node.any[0]?.message ?? node.failureSummary}`);
-      }
-    }
-    await context.close();
-  }
+  ...["overview", "configuration", "logs", "metrics", "test", "timeline"].map((tab) => [
+    `model-${tab}`,
+    `${model}?tab=${tab}`,
+  ]),
+  ["model-failed", failed],
+  ["model-failed-logs", `${failed}?tab=logs`],
+  ["model-delete", failed, inDialog(menu(/^More/, "Delete"))],
+  ["model-archive", failed, inDialog(menu(/^More/, "Archive"))],
+  ["model-gone", "/models/999999", undefined, [/^404 /]],
+  ["playground", "/playground"],
+  ["playground-chat", `/playground/${life.chat.id}`],
+  ["playground-parameters", "/playground", press("Parameters")],
+  ["playground-copy", `/playground/${life.chat.id}`, inDialog(press("Copy the conversation"))],
+  ["playground-embedding", "/playground?tab=embedding"],
+  ["playground-rerank", "/playground?tab=rerank"],
+  ["usage", "/usage"],
+  ["usage-empty", "/usage?model=nothing-has-this-name"],
+  ["usage-request", "/usage", inDialog(press(/^Open the request/))],
+  ["usage-csv", "/usage", inDialog(press("Download CSV"))],
+  ["keys", "/keys"],
+  ["keys-create", "/keys?dialog=create", inDialog(async () => {})],
+  ["keys-key", "/keys", inDialog(press("Open the key laptop"))],
+  [
+    "keys-edit",
+    "/keys",
+    inDialog(async (page) => {
+      await press("Open the key laptop")(page);
+      await page.getByRole("dialog").getByRole("button", { name: "Edit" }).click();
+    }),
+  ],
+  [
+    "keys-revoke",
+    "/keys",
+    inDialog(async (page) => {
+      await press("Open the key laptop")(page);
+      await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
+    }),
+  ],
+  ["users", "/users"],
+  ["users-create", "/users", inDialog(press("Create user"))],
+  ["users-user", "/users", inDialog(press("Open the user ada"))],
+  ["organisations", "/organisations"],
+  ["organisations-create", "/organisations", inDialog(press("Create organisation"))],
+  ["organisations-one", "/organisations", inDialog(press("Open the organisation Acme"))],
+  ["audit", "/audit"],
+  ["audit-row", "/audit", inDialog(press("ada created a user"))],
+  ["system", "/system"],
+  ["images", "/images"],
+  ["deployment-jobs", "/deployment"],
+  ["deployment-export", "/deployment?tab=export&dir=second"],
+  ["deployment-import", "/deployment?tab=import&dir=first", press("Check the package")],
+  ["deployment-restore", "/deployment?tab=restore&dir=first"],
+  ["settings", "/settings"],
+  ["settings-folder", "/settings", inDialog(press(/^Change/))],
+  ["api-reference", "/api-reference"],
+  ["api-reference-operation", "/api-reference?op=listModels"],
+  ["profile", "/profile"],
+  ["profile-token", "/profile?dialog=create-token", inDialog(async () => {})],
+  ["not-found", "/no/such/page"],
+  ["command-menu", "/", inDialog((page) => page.keyboard.press("Control+k"))],
+  ["shortcuts", "/", inDialog((page) => page.keyboard.press("?"))],
+  ["account-menu", "/", async (page) => rail(page).getByRole("button", { name: /ada/ }).click()],
+];
+
+const page = await gateway.page({ as: "ada" });
+for (const [name, path, act = async () => {}, allowed = []] of SHOTS.filter(([it]) => isWanted(it))) {
+  await test(name, async () => {
+    page.allow(...allowed);
+    await page.goto(`${gateway.ui}${path}`);
+    await page.getByRole("heading").first().waitFor();
+    // Pictures show what was loaded, not its outline.
+    await page.waitForLoadState("load");
+    await until("quiet", async () => page.pending() === 0);
+    await act(page);
+    await until("quiet", async () => page.pending() === 0);
+    await look(page, name);
+    page.forbid();
+  });
 }
-await browser.close();
-if (complaints > 0) {
-  console.log(`${complaints} complaints`);
-  process.exitCode = 1;
+const outside = [
+  ["set-up", async (it) => it.goto(`${fresh.ui}/`), fresh],
+  ["set-up-no-owner", async (it) => it.goto(`${fresh.ui}/`), fresh, { "x-forwarded-for": "192.0.2.1" }],
+  ["sign-in", async (it) => it.goto(`${gateway.ui}/login`), gateway],
+];
+for (const [name, go, of, headers] of outside.filter(([it]) => isWanted(it))) {
+  await test(name, async () => {
+    const it = await of.page({ headers });
+    await go(it);
+    await it.getByRole("heading", { level: 1 }).waitFor();
+    await look(it, name);
+    await it.close();
+  });
 }
+if (isWanted("signed-out"))
+  await test("signed-out", async () => {
+    await page.goto(`${gateway.ui}/keys`);
+    await heading(page, "Keys").waitFor();
+    await page.context().clearCookies();
+    page.allow(/^401 /);
+    await rail(page).getByRole("link", { name: "Users", exact: true }).click();
+    const again = page.getByRole("dialog", { name: "You are signed out" });
+    await again.waitFor();
+    await look(page, "signed-out");
+    await again.getByLabel("Password", { exact: true }).fill(PASSWORD);
+    await again.getByRole("button", { name: "Sign in", exact: true }).click();
+    await again.waitFor({ state: "detached" });
+    page.forbid();
+  });
+if (isWanted("gateway-lost"))
+  await test("gateway-lost", async () => {
+    await page.goto(`${gateway.ui}/`);
+    await heading(page, "Overview").waitFor();
+    page.allow(/./);
+    await gateway.kill();
+    await page.getByText(/^The gateway has not answered since/).waitFor();
+    await look(page, "gateway-lost");
+    await gateway.start();
+  });
+await endAll();
+await closeBrowser();
+console.log(`${counts.passed} passed, ${counts.failed} failed`);
+process.exit(counts.failed === 0 ? 0 : 1);

@@ -1,4 +1,4 @@
-import { type ReactNode, useEffect, useRef, useState } from "react";
+import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import { Row, type TableProps } from "./table";
 
 const ROW = 37;
@@ -23,6 +23,19 @@ export function VirtualRows<T>({
 }: Props<T>) {
   const [first, setFirst] = useState(0);
   const box = useRef<HTMLDivElement>(null);
+  // React leaves a row alone whose element is the one that it had: while scrolling only new rows are drawn.
+  const draw = useMemo(() => {
+    const drawn = new Map<T, ReactNode>();
+    return (row: T) => {
+      const known = drawn.get(row);
+      if (known) return known;
+      const made = (
+        <Row key={rowKey(row)} row={row} columns={columns} actions={actions} onRow={onRow} oneLine />
+      );
+      drawn.set(row, made);
+      return made;
+    };
+  }, [rowKey, columns, actions, onRow]);
   const from = Math.max(0, Math.min(first, data.length) - SPARE);
   const to = Math.min(data.length, first + Math.ceil(height / ROW) + SPARE);
   const last = to === data.length;
@@ -49,9 +62,7 @@ export function VirtualRows<T>({
         {head}
         <tbody>
           <tr aria-hidden style={{ height: from * ROW }} />
-          {data.slice(from, to).map((row) => (
-            <Row key={rowKey(row)} row={row} columns={columns} actions={actions} onRow={onRow} oneLine />
-          ))}
+          {data.slice(from, to).map(draw)}
           <tr aria-hidden style={{ height: (data.length - to) * ROW }} />
         </tbody>
       </table>

@@ -83,7 +83,7 @@ function UsedBy({ ids }: { ids: number[] }) {
   return (
     <span className="flex flex-wrap gap-x-2">
       {ids.slice(0, NAMED).map((id) => (
-        <Link key={id} to="/models/$id" params={{ id: String(id) }} className="max-w-48 truncate">
+        <Link key={id} to="/models/$id" params={{ id: String(id) }} className="max-w-48 truncate leading-6">
           {models.find((it) => it.id === id)?.served_name ?? `#${id}`}
         </Link>
       ))}

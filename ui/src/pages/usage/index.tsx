@@ -77,7 +77,7 @@ function UsagePage() {
         <Cards usage={usage} />
         <div className="grid gap-4 xl:grid-cols-3">
           <OverTime usage={usage} />
-          <TtftSpread usage={usage} rows={data} />
+          <TtftSpread usage={usage} rows={data} error={pages.error} />
         </div>
         <Groups usage={usage} />
         <Rows

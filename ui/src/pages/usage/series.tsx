@@ -23,7 +23,7 @@ const STATUS_COLOURS = { "2xx": 1, "4xx": 2, "5xx": 4 } as const;
 type Part = { id: string; label: string; filter: UsageFilter; color?: Series["color"] };
 
 /** What the series is divided into: the largest groups of a dimension, or the classes of status. */
-function useParts(usage: Usage, by: By, metric: Metric): Part[] {
+function useParts(usage: Usage, by: By, metric: Metric): { parts: Part[] | undefined; error: unknown } {
   const t = useT();
   const dimension: Dimension | null = by === "none" || by === "status" ? null : by;
   const groups = useGroups(
@@ -31,21 +31,25 @@ function useParts(usage: Usage, by: By, metric: Metric): Part[] {
     usage.own,
     { enabled: dimension !== null },
   );
-  if (by === "status")
-    return (["2xx", "4xx", "5xx"] as const)
-      .filter((it) => !usage.now.status || usage.now.status === it)
-      .map((it) => ({
-        id: it,
-        label: t.status[it],
-        filter: { ...usage.now, status: it },
-        color: STATUS_COLOURS[it],
-      }));
-  if (!dimension) return [];
-  return (groups.data?.items ?? []).flatMap((group) => {
+  if (by === "status") {
+    const classes = (["2xx", "4xx", "5xx"] as const).filter(
+      (it) => !usage.now.status || usage.now.status === it,
+    );
+    const parts = classes.map((it) => ({
+      id: it,
+      label: t.status[it],
+      filter: { ...usage.now, status: it },
+      color: STATUS_COLOURS[it],
+    }));
+    return { parts, error: null };
+  }
+  if (!dimension) return { parts: [], error: null };
+  const parts = groups.data?.items.flatMap((group) => {
     const filter = within(usage.now, dimension, { id: group.group_id, name: group.model_name ?? "" });
     const id = dimension === "model" ? (group.model_name ?? "") : String(group.group_id);
     return filter ? [{ id, label: groupName(group, dimension, t), filter }] : [];
   });
+  return { parts, error: groups.error };
 }
 
 const valuesOf = (steps: Step[], metric: Metric) => steps.map((it) => it[metric]);
@@ -64,13 +68,16 @@ export function OverTime({ usage }: { usage: Usage }) {
   });
   const by = bys.find((it) => it === byWord) ?? "none";
   const whole = useSteps(usage.now, usage.bucket, usage.own);
-  const parts = useParts(usage, by, metric);
+  const { parts: known, error: groupsError } = useParts(usage, by, metric);
+  const parts = known ?? [];
   const divided = useManySteps(
     parts.map((it) => it.filter),
     usage.bucket,
     usage.own,
   );
-  const steps = whole.data;
+  // What is not here yet must not be shown as "others".
+  const steps = known && divided.data.every(Boolean) ? whole.data : undefined;
+  const error = whole.error ?? groupsError ?? divided.error;
   const series = useMemo((): Series[] => {
     if (!steps) return [];
     const all = valuesOf(steps, metric);
@@ -113,8 +120,8 @@ export function OverTime({ usage }: { usage: Usage }) {
   );
   return (
     <Panel title={t.series.title} actions={controls} className="xl:col-span-2">
-      {whole.error && !steps ? (
-        <ErrorState error={whole.error} onRetry={() => void whole.refetch()} />
+      {error && !steps ? (
+        <ErrorState error={error} onRetry={() => void whole.refetch()} />
       ) : !steps ? (
         <Skeleton className="h-72" />
       ) : (

@@ -3,7 +3,9 @@ import type { UsageRow } from "@/api/types";
 import { type Bucket, Histogram } from "@/charts/histogram";
 import { useTtft } from "@/data/usage-explore";
 import { useFormat } from "@/i18n";
+import { ErrorNote } from "@/kit/error-state";
 import { Panel } from "@/kit/panel";
+import { Skeleton } from "@/kit/skeleton";
 import type { Usage } from "./filter";
 import { useT } from "./t";
 
@@ -22,8 +24,15 @@ export function bucketsOf(values: number[]): Bucket[] {
   return first < 0 ? [] : buckets.slice(Math.max(0, first - 1), last + 2);
 }
 
+type TtftSpreadProps = {
+  usage: Usage;
+  rows: UsageRow[] | undefined;
+  /** Why there are no rows. */
+  error: unknown;
+};
+
 /** How the times to the first token are spread, in the rows that are loaded: the gateway has percentiles only. */
-export function TtftSpread({ usage, rows }: { usage: Usage; rows: UsageRow[] | undefined }) {
+export function TtftSpread({ usage, rows, error }: TtftSpreadProps) {
   const t = useT();
   const format = useFormat();
   const all = useTtft(usage.now, !usage.own).data;
@@ -41,7 +50,11 @@ export function TtftSpread({ usage, rows }: { usage: Usage; rows: UsageRow[] | u
       title={t.histogram.title}
       note={values.length > 0 && t.histogram.note(format.integer(values.length))}
     >
-      {buckets.length === 0 ? (
+      {!rows && error ? (
+        <ErrorNote error={error} />
+      ) : !rows ? (
+        <Skeleton className="h-52" />
+      ) : buckets.length === 0 ? (
         <p className="grid h-40 place-items-center text-ink-3 text-sm">{t.histogram.none}</p>
       ) : (
         <>

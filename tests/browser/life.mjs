@@ -1,0 +1,41 @@
+// Some life for a gateway, so that its pages have something to show: models in three states, an engine elsewhere, people, keys,
+// requests, a chat and a package.
+import { join } from "node:path";
+import { writeGguf } from "./gguf.mjs";
+import { PASSWORD, until } from "./harness.mjs";
+
+/** Fills a gateway of the harness. Returns the models and the chat that it made. */
+export async function fill(gateway) {
+  const api = await gateway.as();
+  for (const name of ["tiny-llama", "tiny-other"]) writeGguf(join(gateway.models, `${name}.gguf`), { name });
+  const model = (served_name, more = {}) =>
+    api("POST", "/admin/models", { served_name, engine_type: "llamacpp", local_path: "tiny-llama.gguf", force: true, ...more });
+  const running = await model("tiny-llama");
+  const failed = await model("will-not-start", { extra_args: ["--no-such-argument"] });
+  await model("a-model-that-rests-with-a-name-that-is-longer-than-any-column-of-a-table-can-be");
+  for (const it of [running, failed]) await api("POST", `/admin/models/${it.id}/start`, {});
+  const state = async (it) => (await api("GET", `/admin/models/${it.id}`)).state;
+  await until("the start", async () => (await state(running)) === "running", 60_000);
+  await until("the failure", async () => (await state(failed)) === "failed", 60_000);
+  await api("POST", "/admin/models/registry", { served_name: "elsewhere/large", url: "http://127.0.0.1:9" });
+  const org = await api("POST", "/admin/orgs", { name: "Acme", budget_tokens_month: 1_000_000 });
+  for (const role of ["user", "org_admin", "admin"])
+    await api("POST", "/admin/users", { username: `the-${role}`, password: PASSWORD, role, org_id: org.id });
+  const made = await api("POST", "/admin/keys", { org_id: org.id, name: "laptop", rpm_limit: 600, budget_tokens_day: 100_000 });
+  const token = made.token ?? made.key;
+  const ask = (body, to = "chat/completions") =>
+    fetch(`${gateway.url}/v1/${to}`, {
+      method: "POST", headers: { authorization: `Bearer ${token}`, "content-type": "application/json" }, body: JSON.stringify(body),
+    }).then((answer) => answer.text());
+  for (let at = 0; at < 12; at += 1)
+    await ask({ model: at % 6 === 5 ? "no-such-model" : "tiny-llama", stream: at % 2 === 0, max_tokens: 16, messages: [{ role: "user", content: `Question ${at}` }] });
+  const chat = await api("POST", "/v1/chat/sessions", { model_name: "tiny-llama", engine_type: "llamacpp" });
+  await api("POST", `/v1/chat/sessions/${chat.id}/messages`, { role: "user", content: "How does a gantry crane work?" });
+  await api("POST", `/v1/chat/sessions/${chat.id}/messages`, {
+    role: "assistant",
+    content: "A **gantry crane** stands on legs and spans its load:\n\n1. The *trolley* runs along the beam.\n2. The hoist lifts.\n\n```python\nload = beam.capacity - hoist.weight\n```\n\n| Part | Mass |\n|---|---:|\n| Beam | 12 t |\n",
+  });
+  await api("POST", "/admin/deployment/export", { output_dir: "first" });
+  await until("the export", async () => (await api("GET", "/admin/deployment/jobs"))[0]?.state !== "running", 60_000);
+  return { api, running, failed, chat, token };
+}
