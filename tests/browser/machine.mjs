@@ -52,7 +52,7 @@ const api = await gateway.seen;
 let preview;
 let ui = process.env.UI;
 if (!ui) {
-  preview = start(process.execPath, [require.resolve("vite/bin/vite.js"), "preview", "--host", "127.0.0.1", "--port", "0"], {
+  preview = start(process.execPath, [join(uiDir, "node_modules/vite/bin/vite.js"), "preview", "--host", "127.0.0.1", "--port", "0"], {
     cwd: uiDir, env: { ...process.env, GANTRY_URL: api },
   }, /http:\/\/127\.0\.0\.1:\d+/);
   ui = `${await preview.seen}/ui`;
