@@ -237,7 +237,7 @@ try {
     await confirm.click();
     const again = page.getByRole("dialog", { name: "You are signed out" });
     await again.getByLabel("Password", { exact: true }).fill(PASSWORD);
-    await again.getByRole("button", { name: "Sign in" }).click();
+    await again.getByRole("button", { name: "Sign in", exact: true }).click();
     await again.waitFor({ state: "detached" });
     assert.equal(await page.getByLabel("Package folder").inputValue(), "first");
     await page.getByRole("tab", { name: "Jobs" }).click();
