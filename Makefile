@@ -1,5 +1,5 @@
 # The project's chores; each is a script in scripts/ or a cargo command. `make` lists them.
-.PHONY: help run install test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-idle bench-soak bench-lifecycle bench-packages demo-usage image fuzz package test-package ui ui-screenshots
+.PHONY: help run install test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-idle bench-soak bench-lifecycle bench-packages demo-usage image fuzz package test-package ui ui-screenshots ui-report
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\): ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -21,6 +21,9 @@ ui: ## checks and builds the web UI; needs Node, which nothing else does
 
 ui-screenshots: ## pictures of every page of the web UI, in both themes and two widths
 	@scripts/ui.sh --screenshots
+
+ui-report: ## measure the web UI in Chromium
+	@scripts/ui.sh --report
 
 test: ## everything that can run here; lists what was skipped and why
 	@scripts/test.sh

@@ -4,7 +4,8 @@
 #
 #   scripts/ui.sh           checks types, texts and style, runs the unit tests, and builds
 #   scripts/ui.sh --check   fails if the build that is committed is not what the sources make
-#   scripts/ui.sh --screenshots   builds, and pictures every page into ui/screenshots
+#   scripts/ui.sh --screenshots   builds, and pictures every page and dialog into ui/screenshots
+#   scripts/ui.sh --report   builds, and measures it in Chromium into bench/results/ui.json
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
@@ -27,7 +28,12 @@ if [ "${1:-}" = --check ]; then
 else
     npm run --silent build
 fi
-if [ "${1:-}" = --screenshots ]; then
-    need chromium chromium || die "there is no Chromium"
-    npm run --silent screenshots
-fi
+# Both take the build in the place of the one in the program.
+case ${1:-} in
+    --screenshots | --report)
+        need chromium chromium || die "there is no Chromium"
+        [ -n "${GANTRY_BUILT:-}" ] || cargo build -q -p gantry
+        export GANTRY UI_DIST=$ROOT/ui/dist
+        npm run --silent "$([ "$1" = --report ] && echo ui-report || echo screenshots)"
+        ;;
+esac

@@ -9,6 +9,6 @@ need node nodejs || { skip browser "no Node.js"; exit 0; }
 need npm npm || { skip browser "no npm"; exit 0; }
 need chromium chromium || { skip browser "no Chromium"; exit 0; }
 [ -d "${GGUF:-}" ] || { skip browser "GGUF names no folder with models"; exit 0; }
-npm ci --silent
-(cd ../../ui && npm ci --silent && npm run --silent build)
+ui_packages
+npm run --prefix ../../ui --silent build
 exec node models.mjs "$(command -v chromium)"

@@ -50,8 +50,15 @@ const rows = [
   ["fonts", sum(files.filter((it) => it.font)), BUDGETS.fonts],
   ["all of dist", sum(files), BUDGETS.all],
 ];
-for (const [name, kb, budget] of rows)
-  console.log(`${kb > budget ? "ABOVE" : "ok   "} ${name}: ${kb.toFixed(1)} of ${budget} kB`);
+if (process.argv.includes("--json"))
+  console.log(
+    JSON.stringify(
+      Object.fromEntries(rows.map(([name, kb]) => [name.replace(/ \(.*/, ""), Math.round(kb * 10) / 10])),
+    ),
+  );
+else
+  for (const [name, kb, budget] of rows)
+    console.log(`${kb > budget ? "ABOVE" : "ok   "} ${name}: ${kb.toFixed(1)} of ${budget} kB`);
 if (process.argv.includes("--all"))
   for (const it of scripts.sort((a, b) => b.kb - a.kb))
     console.log(`      ${it.kb.toFixed(1).padStart(6)} ${it.name}${initial.has(it) ? " (initial)" : ""}`);

@@ -8,9 +8,8 @@ const root = new URL("../../", import.meta.url).pathname;
 process.env.GANTRY ??= join(root, "target/debug/gantry");
 process.env.SHOTS ??= join(root, "ui/screenshots");
 mkdirSync(process.env.SHOTS, { recursive: true });
-const { closeBrowser, counts, endAll, heading, look, PASSWORD, rail, startGateway, test, until } = await import(
-  "../../tests/browser/harness.mjs"
-);
+const { closeBrowser, counts, endAll, heading, look, PASSWORD, rail, startGateway, test, until } =
+  await import("../../tests/browser/harness.mjs");
 const { fill } = await import("../../tests/browser/life.mjs");
 
 const wanted = process.argv.slice(2);

@@ -30,7 +30,7 @@ export function InspectionPanel({ found, file, onFile, onAgain }: InspectionProp
   ];
   return (
     <Panel
-      title={t.inspection(found.path)}
+      title={found.path === "." ? t.itself : t.inspection(found.path)}
       actions={
         <Button size="sm" onClick={onAgain}>
           {t.again}

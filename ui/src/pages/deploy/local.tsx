@@ -21,7 +21,10 @@ export function Local({ path }: { path: string }) {
   const again = () => change({ pick: undefined, file: undefined }, { push: true });
   if (folder.error)
     return (
-      <Panel title={t.inspection(path)} actions={<Button onClick={again}>{t.again}</Button>}>
+      <Panel
+        title={path === "." ? t.itself : t.inspection(path)}
+        actions={<Button onClick={again}>{t.again}</Button>}
+      >
         <ErrorState error={folder.error} onRetry={folder.refetch} />
       </Panel>
     );
