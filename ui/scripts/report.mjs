@@ -1,9 +1,11 @@
 // Prints the sizes of dist/ against the budgets, in kB of gzip (fonts as they are: they are compressed). Fails above one.
 import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 
-const dist = new URL("../dist/", import.meta.url).pathname;
+const dist = process.env.UI_DIST
+  ? `${resolve(process.env.UI_DIST)}/`
+  : new URL("../dist/", import.meta.url).pathname;
 const BUDGETS = { initial: 230, route: 60, css: 15, fonts: 90, all: 700 };
 
 const files = readdirSync(dist, { recursive: true, withFileTypes: true })

@@ -18,7 +18,7 @@ export function Legend({ pane, at, time, only, onOnly }: LegendProps) {
   const t = useT();
   const format = useFormat();
   return (
-    <div className="flex min-h-7 flex-wrap items-center gap-x-3 text-xs">
+    <div className="flex min-h-7 flex-wrap items-center gap-x-3 gap-y-1 text-xs">
       <span className="font-medium text-sm">{pane.title}</span>
       {pane.series.map((series, index) => {
         const value = series.values[at ?? series.values.length - 1];
@@ -31,7 +31,7 @@ export function Legend({ pane, at, time, only, onOnly }: LegendProps) {
             title={alone ? t.chart.allSeries : t.chart.isolate(series.label)}
             onClick={() => onOnly(alone ? null : series.id)}
             className={cn(
-              "inline-flex min-h-6 items-center gap-1.5 rounded-sm px-1 hover:bg-hover",
+              "inline-flex h-6 items-center gap-1.5 rounded-sm px-1 hover:bg-hover",
               only && !alone && "text-ink-3",
             )}
           >

@@ -83,7 +83,12 @@ function UsedBy({ ids }: { ids: number[] }) {
   return (
     <span className="flex flex-wrap gap-x-2">
       {ids.slice(0, NAMED).map((id) => (
-        <Link key={id} to="/models/$id" params={{ id: String(id) }} className="max-w-48 truncate leading-6">
+        <Link
+          key={id}
+          to="/models/$id"
+          params={{ id: String(id) }}
+          className="inline-block max-w-48 truncate leading-6"
+        >
           {models.find((it) => it.id === id)?.served_name ?? `#${id}`}
         </Link>
       ))}
