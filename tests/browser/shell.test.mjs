@@ -84,7 +84,7 @@ export default async function () {
     await page.getByRole("dialog").waitFor({ state: "detached" });
     await page.keyboard.press("Control+k");
     await page.keyboard.type("no such thing");
-    await page.getByText("Nothing matches.").waitFor();
+    await page.getByRole("dialog").getByText("Nothing matches.", { exact: true }).waitFor();
     await page.keyboard.press("Escape");
     await search.waitFor({ state: "detached" });
     await page.keyboard.press("Control+k");

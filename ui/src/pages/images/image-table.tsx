@@ -87,7 +87,7 @@ function UsedBy({ ids }: { ids: number[] }) {
           key={id}
           to="/models/$id"
           params={{ id: String(id) }}
-          className="inline-block max-w-48 truncate leading-6"
+          className="inline-block h-6 max-w-48 truncate leading-6"
         >
           {models.find((it) => it.id === id)?.served_name ?? `#${id}`}
         </Link>
