@@ -65,16 +65,12 @@ export function useFormat(): Format {
  */
 export function texts<T extends object>(english: T, load: () => Promise<{ de: NoInfer<T> }>): () => T {
   let german: Promise<T> | undefined;
-  let loaded: T | undefined;
   // biome-ignore lint/correctness/noComponentHookFactories: it is called once for a part, outside of components
   return function useTexts() {
     const { language } = useContext(Context);
     if (language === "en") return english;
-    if (loaded) return loaded;
-    german ??= load().then(({ de }) => {
-      loaded = de;
-      return de;
-    });
+    // Read with `use` in every render: React tells a promise that is done from one that is not.
+    german ??= load().then(({ de }) => de);
     return use(german);
   };
 }

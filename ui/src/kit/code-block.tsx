@@ -25,15 +25,18 @@ export function CodeBlock({ snippets, label }: { snippets: Snippet[]; label?: st
   const shown = snippets.find((it) => it.id === id) ?? snippets[0];
   if (!shown) return null;
   return (
-    <div className="min-w-0 overflow-hidden rounded-lg border border-line bg-hover">
+    <div className="relative min-w-0 overflow-hidden rounded-lg border border-line bg-hover">
       <div className="flex min-h-9 items-center gap-2 border-line border-b px-2 py-1">
         {snippets.length > 1 ? (
-          <Segmented
-            label={label ?? t.word.name}
-            value={shown.id}
-            onValue={setId}
-            options={snippets.map((it) => ({ value: it.id, label: it.label }))}
-          />
+          // The copy button stays in sight beside a choice that is wider than the screen.
+          <div className="relative min-w-0 overflow-x-auto">
+            <Segmented
+              label={label ?? t.word.name}
+              value={shown.id}
+              onValue={setId}
+              options={snippets.map((it) => ({ value: it.id, label: it.label }))}
+            />
+          </div>
         ) : (
           <span className="px-1 text-ink-2 text-xs">{shown.label}</span>
         )}

@@ -111,7 +111,12 @@ export function Cells<T>({
         </td>
       ))}
       {actions && (
-        <td className={cn(CELL, "w-px")}>
+        <td
+          className={cn(
+            CELL,
+            "sticky right-0 w-px group-focus-within:bg-hover group-hover:bg-hover pointer-coarse:bg-panel",
+          )}
+        >
           <div className="flex justify-end gap-1 opacity-0 transition-opacity duration-100 focus-within:opacity-100 group-focus-within:opacity-100 group-hover:opacity-100 pointer-coarse:opacity-100">
             {actions(row)}
           </div>

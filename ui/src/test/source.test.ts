@@ -23,7 +23,7 @@ function importsOf({ path, text }: { path: string; text: string }): string[] {
   });
 }
 
-const SHARED = ["api", "i18n", "data", "live", "kit", "charts", "app"];
+const SHARED = ["api", "i18n", "data", "live", "kit", "charts", "app", "parts"];
 const MAY: Record<string, string[]> = {
   api: ["api"],
   i18n: ["i18n"],
@@ -31,6 +31,7 @@ const MAY: Record<string, string[]> = {
   live: ["live", "api", "data"],
   kit: ["kit", "i18n", "api"],
   charts: ["charts", "kit", "i18n"],
+  parts: ["parts", "data", "live", "kit", "charts", "api", "i18n"],
 };
 
 it("has parts that know only what is below them; no page knows another", () => {

@@ -1,12 +1,37 @@
 import { Gate } from "@/app/gate";
-import { ToBuild } from "@/app/to-build";
-import { useT } from "@/i18n";
+import { useT as useCommonT } from "@/i18n";
+import { Link } from "@/kit/link";
+import { PageBody, PageHeader } from "@/kit/page-header";
+import { useUrl } from "@/kit/url-state";
+import { CopyOf } from "./copy-of";
+import { Hub } from "./hub";
+import { Local } from "./local";
+import { SourcePanel } from "./source-panel";
 
 export default function Page() {
-  const t = useT();
+  const c = useCommonT();
+  const { pick, repo, from } = useUrl();
   return (
-    <Gate needs="createModel" title={t.page.deploy}>
-      <ToBuild title={t.page.deploy} />
+    <Gate needs="createModel" title={c.page.deploy}>
+      <PageHeader
+        title={c.page.deploy}
+        crumbs={[
+          <Link key="models" to="/models">
+            {c.page.models}
+          </Link>,
+        ]}
+      />
+      <PageBody>
+        {from ? (
+          <CopyOf id={Number(from)} />
+        ) : pick ? (
+          <Local path={pick} />
+        ) : repo ? (
+          <Hub repo={repo} />
+        ) : (
+          <SourcePanel />
+        )}
+      </PageBody>
     </Gate>
   );
 }

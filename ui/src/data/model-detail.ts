@@ -1,0 +1,81 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { call } from "@/api/client";
+import type { Body, Model, ModelState } from "@/api/types";
+import { modelKeys } from "./query-keys";
+
+/** The newest changes of a model's state. They are asked for again whenever the state is another one. */
+export function useModelEvents(id: number, state: ModelState, limit = 50) {
+  return useQuery({
+    queryKey: [...modelKeys.all, "events", id, limit, state],
+    queryFn: ({ signal }) => call("listModelEvents", { path: { id }, query: { limit }, signal }),
+    staleTime: 60_000,
+  });
+}
+
+/** How far a start is: since when it is under way, and after how long it fails. */
+export function useReadiness(id: number, state: ModelState) {
+  const busy = state === "starting" || state === "loading";
+  return useQuery({
+    queryKey: [...modelKeys.all, "readiness", id, state],
+    queryFn: ({ signal }) => call("getModelReadiness", { path: { id }, signal }),
+    refetchInterval: busy ? 5000 : false,
+  });
+}
+
+/** The last lines of a log, asked for every two seconds; a browser has too few connections to follow every log of a list. */
+export function useLogTail(id: number, lines: number, enabled = true) {
+  return useQuery({
+    queryKey: [...modelKeys.all, "tail", id, lines],
+    queryFn: ({ signal }) => call("getModelLogs", { path: { id }, query: { tail: lines }, signal }),
+    refetchInterval: 2000,
+    enabled,
+  });
+}
+
+/** Why the model does not run, from the log as it is now. */
+export function useDiagnosis(id: number, state: ModelState, enabled = true) {
+  return useQuery({
+    queryKey: [...modelKeys.all, "diagnosis", id, state],
+    queryFn: ({ signal }) =>
+      call("getModelLogs", { path: { id }, query: { tail: 1, diagnose: "true" }, signal }),
+    enabled,
+  });
+}
+
+function useRefresh() {
+  const client = useQueryClient();
+  return (model?: Model) => {
+    if (model) client.setQueryData(modelKeys.one(model.id), model);
+    return client.invalidateQueries({ queryKey: modelKeys.all });
+  };
+}
+
+/** Stops a model if it is active, and starts it with its settings as they are now. */
+export function useApplyModel() {
+  const refresh = useRefresh();
+  return useMutation({
+    mutationFn: ({ id, rollback, force }: { id: number; rollback?: boolean; force?: boolean }) =>
+      call("applyModel", {
+        path: { id },
+        query: { rollback: rollback ? "true" : undefined, force: force ? "true" : undefined },
+      }),
+    onSettled: refresh,
+  });
+}
+
+/** Changes settings of a model, then starts it: what a fix of a diagnosis does. */
+export function useFixModel() {
+  const refresh = useRefresh();
+  return useMutation({
+    mutationFn: async ({ id, set }: { id: number; set: Record<string, unknown> }) => {
+      await call("changeModel", { path: { id }, body: set as Body<"changeModel"> });
+      return call("startModel", { path: { id } });
+    },
+    onSettled: refresh,
+  });
+}
+
+/** Sends one small request straight to the engine. */
+export function useTestModel() {
+  return useMutation({ mutationFn: (id: number) => call("testModel", { path: { id } }) });
+}

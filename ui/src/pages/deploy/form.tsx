@@ -1,0 +1,58 @@
+import type { Settings } from "@/data/model-files";
+import { formErrors } from "@/kit/form";
+import { Panel } from "@/kit/panel";
+import { SettingsForm } from "@/parts/models/settings-form";
+import { Basics } from "./basics";
+import { Capacity } from "./capacity";
+import { Outcome } from "./outcome";
+import { SaveBar } from "./save-bar";
+import { useT } from "./t";
+import { IDENTITY, useDraft } from "./use-draft";
+import { useSave } from "./use-save";
+
+type DeployFormProps = { given: Settings; served?: string; longest: number | null };
+
+/** The settings of a new model beside what a start with them would do, and the two ways to save it. */
+export function DeployForm({ given, served = "", longest }: DeployFormProps) {
+  const t = useT();
+  const edit = useDraft(given, served);
+  const save = useSave();
+  const { draft } = edit;
+  const names = [...IDENTITY, ...Object.keys(draft.settings), "local_path", "repo_id"];
+  const saveErrors = formErrors(save.error, names);
+  const errorOf = (name: string) => saveErrors.of(name) ?? edit.previewErrors.of(name);
+  const placed = edit.preview.error && edit.previewErrors.rest === undefined;
+  return (
+    <>
+      <div className="grid items-start gap-4 xl:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
+        <div className="flex min-w-0 flex-col gap-4">
+          <Panel title={t.basics}>
+            <Basics draft={draft} onChange={edit.change} errorOf={errorOf} />
+          </Panel>
+          <Panel title={t.settings}>
+            <SettingsForm
+              engine={draft.engine}
+              task={draft.task}
+              settings={draft.settings}
+              before={edit.first.settings}
+              onChange={edit.set}
+              errorOf={errorOf}
+            />
+          </Panel>
+        </div>
+        <div className="flex min-w-0 flex-col gap-4 xl:sticky xl:top-16 xl:max-h-[calc(100dvh-9rem)] xl:overflow-y-auto">
+          <Panel>
+            <Capacity engine={draft.engine} settings={draft.settings} longest={longest} onChange={edit.set} />
+          </Panel>
+          <Outcome
+            preview={edit.preview.data}
+            error={placed ? undefined : edit.preview.error}
+            before={edit.before}
+            onSet={edit.setMany}
+          />
+        </div>
+      </div>
+      <SaveBar edit={edit} save={save} rest={saveErrors.rest} />
+    </>
+  );
+}

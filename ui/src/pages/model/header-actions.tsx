@@ -1,0 +1,77 @@
+import { useNavigate } from "@tanstack/react-router";
+import { CirclePlay, CircleStop, Ellipsis, RotateCw } from "lucide-react";
+import { useState } from "react";
+import { ApiError } from "@/api/errors";
+import type { Model } from "@/api/types";
+import { useStartModel } from "@/data/models";
+import { useMay } from "@/data/session";
+import { useT as useCommonT } from "@/i18n";
+import { Button, IconButton } from "@/kit/button";
+import { Menu, type MenuItem } from "@/kit/menu";
+import { toastError } from "@/kit/toast";
+import { type Asked, ModelDialogs } from "./dialogs";
+import { useT } from "./t";
+
+/** What can be done with a model: start, stop and restart in sight, the rest in a menu. */
+export function HeaderActions({ model }: { model: Model }) {
+  const t = useT();
+  const c = useCommonT();
+  const may = useMay();
+  const navigate = useNavigate();
+  const start = useStartModel();
+  const [asked, ask] = useState<Asked>({ kind: "none" });
+  const { id, state, archived } = model;
+  const idle = state === "stopped" || state === "failed";
+  const run = () =>
+    start.mutate(
+      { id },
+      {
+        onError: (error) => {
+          // Only this refusal can be overruled: the model's files are for another task.
+          if (error instanceof ApiError && error.param === "task") ask({ kind: "start", error });
+          else toastError(error, model.served_name);
+        },
+      },
+    );
+  const items: MenuItem[] = [];
+  if (may("createModel"))
+    items.push({
+      label: t.duplicate,
+      onSelect: () => void navigate({ to: "/models/new", search: { from: String(id) } }),
+    });
+  if (may("changeModel"))
+    items.push({ label: archived ? t.unarchive : t.archive, onSelect: () => ask({ kind: "archive" }) });
+  if (may("deleteModel"))
+    items.push(
+      { kind: "line" },
+      { label: c.do.delete, danger: true, onSelect: () => ask({ kind: "delete" }) },
+    );
+  return (
+    <>
+      {may("startModel") && idle && !archived && (
+        <Button size="sm" look="primary" icon={CirclePlay} busy={start.isPending} onClick={run}>
+          {c.do.start}
+        </Button>
+      )}
+      {may("applyModel") && state === "running" && (
+        <Button
+          size="sm"
+          icon={RotateCw}
+          look={model.needs_apply ? "primary" : "plain"}
+          onClick={() => ask({ kind: "apply" })}
+        >
+          {model.needs_apply ? t.apply : t.restart}
+        </Button>
+      )}
+      {may("stopModel") && !idle && state !== "stopping" && (
+        <Button size="sm" icon={CircleStop} onClick={() => ask({ kind: "stop" })}>
+          {c.do.stop}
+        </Button>
+      )}
+      {items.length > 0 && (
+        <Menu trigger={<IconButton icon={Ellipsis} size="sm" label={c.do.more} />} items={items} />
+      )}
+      <ModelDialogs model={model} asked={asked} onClose={() => ask({ kind: "none" })} />
+    </>
+  );
+}

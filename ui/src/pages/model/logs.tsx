@@ -1,0 +1,131 @@
+import { useEffect, useMemo, useRef, useState } from "react";
+import type { Model } from "@/api/types";
+import { MOST_HISTORY, useLogStream } from "@/data/log-stream";
+import { useDiagnosis } from "@/data/model-detail";
+import { useFormat } from "@/i18n";
+import { ErrorNote } from "@/kit/error-state";
+import { useSetUrl, useUrl } from "@/kit/url-state";
+import { DiagnosisCard } from "./diagnosis-card";
+import { type Level, LineMaker, matchesOf, placeOf } from "./log-lines";
+import { LogTools } from "./log-tools";
+import { LogView, type LogViewHandle } from "./log-view";
+import { useT } from "./t";
+
+/** The log of a model's engine, live, with the reason of a failure above it. */
+export function Logs({ model }: { model: Model }) {
+  const t = useT();
+  const format = useFormat();
+  const url = useUrl();
+  const setUrl = useSetUrl();
+  const { q: word = "", wrap, level = "", why } = url;
+  const tail = Math.min(MOST_HISTORY, Number(url.tail ?? 1000) || 1000);
+  // A start makes a new log; a failure ends it.
+  const run = ["starting", "failed", "stopped"].includes(model.state) ? model.state : "active";
+  const log = useLogStream(model.id, tail, run);
+  const diagnosis = useDiagnosis(model.id, model.state);
+  const [maker] = useState(() => new LineMaker());
+  const all = useMemo(() => maker.lines(log.lines, log.first), [maker, log.lines, log.first]);
+  const levels = level.split(",").filter(Boolean);
+  const lines = useMemo(
+    () => (level === "" ? all : all.filter((it) => level.split(",").includes(it.level))),
+    [all, level],
+  );
+  const counts = useMemo(() => {
+    const sums: Record<Level, number> = { error: 0, warning: 0, info: 0 };
+    for (const it of all) sums[it.level] += 1;
+    return sums;
+  }, [all]);
+  const matches = useMemo(() => matchesOf(lines, word), [lines, word]);
+  const [at, setAt] = useState(0);
+  const [current, setCurrent] = useState<number | null>(null);
+  const [follow, setFollow] = useState(why !== "1");
+  const view = useRef<LogViewHandle>(null);
+  const field = useRef<HTMLInputElement>(null);
+  const show = (place: number) => {
+    setFollow(false);
+    setCurrent(place);
+    view.current?.show(place);
+  };
+  const step = (by: 1 | -1) => {
+    if (matches.length === 0) return;
+    const next = (at + by + matches.length) % matches.length;
+    setAt(next);
+    show(matches[next] ?? 0);
+  };
+  const jump = (quote: string) => {
+    const place = placeOf(lines, quote);
+    if (place >= 0) return show(place);
+    if (levels.length > 0) setUrl({ level: undefined });
+  };
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new word begins at its newest match
+  useEffect(() => {
+    if (word === "" || matches.length === 0) return setCurrent(null);
+    setAt(matches.length - 1);
+    show(matches.at(-1) ?? 0);
+  }, [word]);
+  // "Why" opens the log at the evidence.
+  const evidence = diagnosis.data?.diagnosis?.evidence[0];
+  const jumped = useRef(false);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once, as soon as both are there
+  useEffect(() => {
+    if (why !== "1" || jumped.current || !evidence || lines.length === 0) return;
+    jumped.current = true;
+    jump(evidence);
+  }, [why, evidence, lines.length]);
+  const onKey = (event: React.KeyboardEvent) => {
+    if (event.target === field.current || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "n") step(1);
+    if (event.key === "N") step(-1);
+  };
+  return (
+    <div className="flex flex-col gap-4">
+      {diagnosis.data?.diagnosis?.detected && (
+        <DiagnosisCard
+          model={model}
+          diagnosis={diagnosis.data.diagnosis}
+          onJump={jump}
+          has={(it) => placeOf(all, it) >= 0}
+        />
+      )}
+      {/* biome-ignore lint/a11y/noStaticElementInteractions: n and N go through the matches wherever the focus is in here */}
+      <div className="min-w-0 overflow-hidden rounded-lg border border-line bg-panel" onKeyDown={onKey}>
+        <LogTools
+          name={model.served_name}
+          lines={lines}
+          counts={counts}
+          matches={matches}
+          at={at}
+          onMatch={step}
+          follow={follow}
+          onFollow={setFollow}
+          field={field}
+        />
+        <div className="h-[max(20rem,calc(100dvh-22rem))]">
+          {lines.length === 0 ? (
+            <p className="px-4 py-6 text-ink-2 text-sm">{all.length === 0 ? t.log.empty : t.log.none}</p>
+          ) : (
+            <LogView
+              lines={lines}
+              label={t.log.label}
+              word={word}
+              current={current}
+              wrap={wrap === "1"}
+              follow={follow}
+              onFollow={setFollow}
+              handle={view}
+            />
+          )}
+        </div>
+        <p className="flex flex-wrap gap-x-3 border-line border-t px-3 py-1.5 text-ink-2 text-sm">
+          <span>{t.log.lines(format.integer(lines.length))}</span>
+          {log.first > 0 && <span>{t.log.cut}</span>}
+          {diagnosis.data?.earlier && <span>{t.log.earlier}</span>}
+          {log.state === "waiting" && <span>{t.log.reconnecting}</span>}
+          {!follow && log.state === "reading" && <span>{t.log.paused}</span>}
+          {log.state === "ended" && !log.error && <span>{t.log.ended}</span>}
+        </p>
+      </div>
+      {log.error !== undefined && <ErrorNote error={log.error} />}
+    </div>
+  );
+}

@@ -1,0 +1,110 @@
+import { ChevronDown, ChevronRight } from "lucide-react";
+import { IconButton } from "@/kit/button";
+import { Checkbox } from "@/kit/choices";
+import { Link } from "@/kit/link";
+import type { Column } from "@/kit/table";
+import { Middle } from "@/kit/text";
+import { ContextCell, EngineCell, GpusCell, StateCell, Uptime } from "./cells";
+import { quantizationOf, type Row } from "./rows";
+import type { useT } from "./t";
+
+export type ListTools = {
+  t: ReturnType<typeof useT>;
+  chosen: Set<string>;
+  choose: (key: string, to: boolean) => void;
+  isOpen: (row: Row) => boolean;
+  toggle: (row: Row) => void;
+  rate: (row: Row) => string;
+  maySelect: boolean;
+};
+
+/** The columns of the list of models. */
+export function columnsOf({ t, chosen, choose, isOpen, toggle, rate, maySelect }: ListTools): Column<Row>[] {
+  const name: Column<Row> = {
+    id: "name",
+    head: t.col.name,
+    sort: "name",
+    cell: (row) => (
+      <span className="flex min-w-0 items-center gap-1">
+        <IconButton
+          icon={isOpen(row) ? ChevronDown : ChevronRight}
+          size="sm"
+          label={isOpen(row) ? t.shut(row.name) : t.open(row.name)}
+          aria-expanded={isOpen(row)}
+          className="-ml-2"
+          onClick={() => toggle(row)}
+        />
+        {maySelect && row.kind === "model" && (
+          <span className="mx-1.5 flex">
+            <Checkbox
+              aria-label={t.select(row.name)}
+              checked={chosen.has(row.key)}
+              onChecked={(to) => choose(row.key, to)}
+            />
+          </span>
+        )}
+        {maySelect && row.kind === "entry" && <span className="mx-1.5 w-4 shrink-0" />}
+        {row.kind === "model" ? (
+          <Link
+            to="/models/$id"
+            params={{ id: String(row.model.id) }}
+            className="ml-1 flex min-w-0 max-w-32 font-medium text-ink sm:max-w-52"
+          >
+            <Middle text={row.name} />
+          </Link>
+        ) : (
+          <span className="ml-1 flex min-w-0 max-w-32 font-medium sm:max-w-52">
+            <Middle text={row.name} />
+          </span>
+        )}
+      </span>
+    ),
+  };
+  const word = (text: string | null) => text ?? <span className="text-ink-3">–</span>;
+  return [
+    name,
+    { id: "state", head: t.col.state, sort: "state", cell: (row) => <StateCell row={row} /> },
+    { id: "engine", head: t.col.engine, sort: "engine", wide: true, cell: (row) => <EngineCell row={row} /> },
+    {
+      id: "quantization",
+      head: t.col.quantization,
+      wide: true,
+      cell: (row) => word(row.kind === "model" ? quantizationOf(row.model) : null),
+    },
+    {
+      id: "context",
+      head: t.col.context,
+      numeric: true,
+      wide: true,
+      cell: (row) => <ContextCell row={row} />,
+    },
+    { id: "gpus", head: t.col.gpus, wide: true, cell: (row) => <GpusCell row={row} /> },
+    { id: "rate", head: t.col.rate, numeric: true, wide: true, cell: rate },
+    {
+      id: "uptime",
+      head: t.col.uptime,
+      numeric: true,
+      wide: true,
+      cell: (row) =>
+        row.kind === "model" && row.model.state === "running" ? <Uptime model={row.model} /> : word(null),
+    },
+    {
+      id: "error",
+      head: t.col.error,
+      wide: true,
+      cell: (row) => {
+        const error =
+          row.kind === "model"
+            ? (row.model.diagnosis?.title ?? row.model.state_reason)
+            : row.probes.find((it) => it.last_error)?.last_error;
+        return error ? (
+          <span className="block max-w-32 truncate text-ink-2" title={error}>
+            {error}
+          </span>
+        ) : (
+          word(null)
+        );
+      },
+    },
+  ];
+}

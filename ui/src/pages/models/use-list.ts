@@ -1,0 +1,55 @@
+import { useMemo } from "react";
+import { useModels } from "@/data/models";
+import { useRegistry } from "@/data/registry";
+import { useUpstreams } from "@/data/upstreams";
+import { useSetUrl, useUrl } from "@/kit/url-state";
+import { pick, type Row, rowsOf, stateOf } from "./rows";
+
+export const PAGE = 100;
+
+const wordsOf = (text: string | undefined) => (text ?? "").split(",").filter(Boolean);
+
+/** The list as the address says: what is filtered, sorted, on which page, and which rows are open. */
+export function useList() {
+  const url = useUrl();
+  const change = useSetUrl();
+  const { q = "", state = "", sort = "", open, shut } = url;
+  const archived = url.archived === "1";
+  const models = useModels({ archived });
+  const registry = useRegistry();
+  const upstreams = useUpstreams();
+  const rows = useMemo(
+    () => models.data && rowsOf(models.data, registry.data ?? [], upstreams.data ?? []),
+    [models.data, registry.data, upstreams.data],
+  );
+  const found = useMemo(
+    () => rows && pick(rows, { q, states: wordsOf(state), sort }),
+    [rows, q, state, sort],
+  );
+  const last = Math.max(0, Math.ceil((found?.length ?? 0) / PAGE) - 1);
+  const page = Math.min(last, Math.max(0, Number(url.page ?? 1) - 1 || 0));
+  const [opened, closed] = [wordsOf(open), wordsOf(shut)];
+  // What starts or has failed is open by itself, until somebody closes it.
+  const asks = (row: Row) => ["starting", "loading", "failed"].includes(stateOf(row));
+  const isOpen = (row: Row) => (asks(row) ? !closed.includes(row.key) : opened.includes(row.key));
+  const toggle = (row: Row) => {
+    const flip = (list: string[]) =>
+      (list.includes(row.key) ? list.filter((it) => it !== row.key) : [...list, row.key]).join(",");
+    change(asks(row) ? { shut: flip(closed) } : { open: flip(opened) });
+  };
+  return {
+    models,
+    rows,
+    found,
+    shown: found?.slice(page * PAGE, (page + 1) * PAGE),
+    page,
+    last,
+    archived,
+    setArchived: (to: boolean) => change({ archived: to ? "1" : undefined, page: undefined }),
+    setPage: (to: number) => change({ page: to === 0 ? undefined : String(to + 1) }),
+    filtered: q !== "" || state !== "",
+    clear: () => change({ q: undefined, state: undefined, page: undefined }),
+    isOpen,
+    toggle,
+  };
+}

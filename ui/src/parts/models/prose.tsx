@@ -1,0 +1,20 @@
+import { cn } from "@/kit/cn";
+
+/** A text of the gateway, in which words between backticks are code. It begins with a capital letter, unless it begins with a name. */
+export function Prose({ text, className, asIs }: { text: string; className?: string; asIs?: boolean }) {
+  const sentence = asIs ? text : text.charAt(0).toUpperCase() + text.slice(1);
+  return (
+    <span className={cn("break-words", className)}>
+      {sentence.split("`").map((part, index) =>
+        index % 2 === 1 ? (
+          // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a text keep their places
+          <code key={index} className="font-mono text-[0.92em]">
+            {part}
+          </code>
+        ) : (
+          part
+        ),
+      )}
+    </span>
+  );
+}
