@@ -25,3 +25,12 @@ export const keyKeys = { all: ["keys"], own: ["own-keys"] } as const;
 export const tokenKeys = { own: ["own-tokens"] } as const;
 export const orgKeys = { all: ["orgs"] } as const;
 export const userKeys = { all: ["users"] } as const;
+export const chatKeys = {
+  all: ["chats"],
+  list: ["chats", "list"],
+  one: (id: string) => ["chats", "one", id],
+} as const;
+export const inferenceKeys = {
+  running: ["inference", "running"],
+  constraints: (model: string) => ["inference", "constraints", model],
+} as const;

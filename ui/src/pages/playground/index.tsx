@@ -1,12 +1,55 @@
+import { lazy, Suspense } from "react";
 import { Gate } from "@/app/gate";
-import { ToBuild } from "@/app/to-build";
-import { useT } from "@/i18n";
+import { useT as useCommonT } from "@/i18n";
+import { Segmented } from "@/kit/choices";
+import { PageBody, PageHeader } from "@/kit/page-header";
+import { useUrlState } from "@/kit/url-state";
+import ChatPage from "./chat/chat-page";
+import { useT } from "./t";
 
+const Embedding = lazy(() => import("./vectors/embedding"));
+const Rerank = lazy(() => import("./vectors/rerank"));
+
+/** Tries models: chats, vectors, reranking. */
 export default function Page() {
-  const t = useT();
+  const c = useCommonT();
   return (
-    <Gate needs="listChats" title={t.page.playground}>
-      <ToBuild title={t.page.playground} />
+    <Gate needs="listChats" title={c.page.playground}>
+      <Playground />
     </Gate>
+  );
+}
+
+function Playground() {
+  const t = useT();
+  const c = useCommonT();
+  const [tab, setTab] = useUrlState("tab", "chat");
+  return (
+    <div className="flex h-dvh flex-col">
+      <PageHeader
+        title={c.page.playground}
+        note={
+          <Segmented
+            label={t.tabs.label}
+            value={tab}
+            onValue={setTab}
+            options={[
+              { value: "chat", label: t.tabs.chat },
+              { value: "embedding", label: t.tabs.embedding },
+              { value: "rerank", label: t.tabs.rerank },
+            ]}
+          />
+        }
+      />
+      {tab === "embedding" || tab === "rerank" ? (
+        <div className="min-h-0 flex-1 overflow-y-auto">
+          <PageBody>
+            <Suspense>{tab === "embedding" ? <Embedding /> : <Rerank />}</Suspense>
+          </PageBody>
+        </div>
+      ) : (
+        <ChatPage />
+      )}
+    </div>
   );
 }
