@@ -31,7 +31,7 @@ export function Legend({ pane, at, time, only, onOnly }: LegendProps) {
             title={alone ? t.chart.allSeries : t.chart.isolate(series.label)}
             onClick={() => onOnly(alone ? null : series.id)}
             className={cn(
-              "inline-flex items-center gap-1.5 rounded-sm px-1 py-0.5 hover:bg-hover",
+              "inline-flex min-h-6 items-center gap-1.5 rounded-sm px-1 hover:bg-hover",
               only && !alone && "text-ink-3",
             )}
           >

@@ -41,6 +41,9 @@ export function seriesColor(pane: Pane, index: number): (typeof NAMES)[number] {
   return NAMES[3 + (((pane.series[index]?.color ?? index + 1) - 1) % 6)] ?? "series-1";
 }
 
+const fillOf = (pane: Pane, color: string) =>
+  pane.stacked ? `${color}70` : pane.area ? `${color}22` : undefined;
+
 type Latest = {
   pane: Pane;
   marks?: Mark[];
@@ -48,6 +51,17 @@ type Latest = {
   onCursor: (at: number | null) => void;
 };
 type Given = { latest: RefObject<Latest>; colors: Colors; format: Format; sync: string; width: number };
+
+/** Returns where each series is drawn: its values, or in a stack their sums with those of the series below it. */
+export function drawnValues(pane: Pane, only: string | null): (number | null)[][] {
+  const values = pane.series.map((it) => it.values);
+  if (!pane.stacked || only !== null) return values;
+  let below: (number | null)[] = [];
+  return values.map((own) => {
+    below = own.map((it, index) => (it ?? 0) + (below[index] ?? 0));
+    return below;
+  });
+}
 
 /** Draws a line at a position, with a word beside it. */
 function line(u: uPlot, vertical: boolean, at: number, color: string, label: string): void {
@@ -94,7 +108,7 @@ export function optionsOf({ latest, colors, format, sync, width }: Given): uPlot
     width,
     height: pane.height ?? 160,
     legend: { show: false },
-    padding: [8, 4, 0, 0],
+    padding: [8, 20, 0, 0],
     cursor: {
       sync: { key: sync },
       drag: { x: true, y: false, setScale: false },
@@ -111,7 +125,8 @@ export function optionsOf({ latest, colors, format, sync, width }: Given): uPlot
         grid: { stroke: colors.line, width: 1 },
         size: 64,
         splits: (u, _, low, high) => {
-          const step = niceStep((high - low) / Math.max(2, Math.floor(u.height / 48)));
+          const raw = niceStep((high - low) / Math.max(2, Math.floor(u.height / 48)));
+          const step = latest.current.pane.whole ? Math.max(1, raw) : raw;
           return Array.from({ length: Math.floor(high / step) + 1 }, (_, index) => index * step);
         },
         values: (_, splits) => splits.map((it) => latest.current.pane.write(it)),
@@ -121,9 +136,12 @@ export function optionsOf({ latest, colors, format, sync, width }: Given): uPlot
       {},
       ...pane.series.map((_, index) => {
         const stroke = colors[seriesColor(pane, index)];
-        return { stroke, width: 1.5, points: { show: false }, fill: pane.area ? `${stroke}22` : undefined };
+        return { stroke, width: 1.5, points: { show: false }, fill: fillOf(pane, stroke) };
       }),
     ],
+    bands: pane.stacked
+      ? pane.series.slice(1).map((_, index) => ({ series: [index + 2, index + 1] as [number, number] }))
+      : [],
     hooks: {
       setCursor: [(u) => latest.current.onCursor(u.cursor.idx ?? null)],
       setSelect: [

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "react";
 import uPlot from "uplot";
 import { useFormat, useT } from "@/i18n";
 import { Legend } from "./legend";
-import { optionsOf, useColors } from "./plot-options";
+import { drawnValues, optionsOf, useColors } from "./plot-options";
 import type { Pane, TimeSeriesProps } from "./time-series";
 
 type Props = TimeSeriesProps & { only: string | null; onOnly: (id: string | null) => void };
@@ -74,8 +74,8 @@ function Plot({ pane, times, marks, onZoom, only, sync, onCursor }: PlotProps) {
   useEffect(() => {
     // Made anew by the effect above, `plot` has no data yet.
     void [shape, colors, format];
-    plot.current?.setData([times.map((it) => it / 1000), ...pane.series.map((it) => it.values)]);
-  }, [times, pane, shape, colors, format]);
+    plot.current?.setData([times.map((it) => it / 1000), ...drawnValues(pane, only)]);
+  }, [times, pane, only, shape, colors, format]);
 
   useEffect(() => {
     void [shape, colors, format];

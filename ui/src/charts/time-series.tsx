@@ -13,6 +13,10 @@ export type Pane = {
   height?: number;
   /** Filled below the lines. */
   area?: boolean;
+  /** Each series begins where the one before it ends, so that the upmost line is the sum. */
+  stacked?: boolean;
+  /** Counts: the scale has whole numbers only. */
+  whole?: boolean;
   /** The end of the scale, as 100 for percent. */
   max?: number;
   /** Lines across, as at a limit. */

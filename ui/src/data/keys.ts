@@ -3,24 +3,71 @@ import { call, callPage } from "@/api/client";
 import type { Body, Query } from "@/api/types";
 import { keyKeys } from "./query-keys";
 
+type KeyQuery = NonNullable<Query<"listKeys">>;
+type Options = { enabled?: boolean; refetchInterval?: number };
+
 /** A page of the keys of those whom one manages. */
-export function useKeys(query: NonNullable<Query<"listKeys">>, { enabled = true } = {}) {
+export function useKeys(query: KeyQuery, options: Options = {}) {
   return useQuery({
     queryKey: [...keyKeys.all, query],
     queryFn: ({ signal }) => callPage("listKeys", { query, signal }),
     placeholderData: keepPreviousData,
-    enabled,
+    ...options,
   });
 }
 
 /** One's own keys. */
-export function useOwnKeys(query: NonNullable<Query<"listOwnKeys">> = {}, { enabled = true } = {}) {
+export function useOwnKeys(query: NonNullable<Query<"listOwnKeys">> = {}, options: Options = {}) {
   return useQuery({
     queryKey: [...keyKeys.own, query],
     queryFn: ({ signal }) => callPage("listOwnKeys", { query, signal }),
     placeholderData: keepPreviousData,
-    enabled,
+    ...options,
   });
+}
+
+/** One key by the beginning of its token, as there is no operation that reads one key. */
+export function useKey(prefix: string, own: boolean) {
+  const query = { q: prefix, limit: 10 };
+  return useQuery({
+    queryKey: [...(own ? keyKeys.own : keyKeys.all), "one", prefix],
+    queryFn: async ({ signal }) => {
+      const list = own
+        ? await call("listOwnKeys", { query, signal })
+        : await call("listKeys", { query, signal });
+      return list.find((it) => it.prefix === prefix) ?? null;
+    },
+    enabled: prefix !== "",
+    refetchInterval: 10_000,
+  });
+}
+
+/** Asks the gateway, with a key, for the models that it may call, and for a short answer of one of them if there is one. */
+export function useTestKey() {
+  return useMutation({
+    mutationFn: async ({ token, model }: { token: string; model: string | null }) => {
+      const headers = { authorization: `Bearer ${token}` };
+      const begun = performance.now();
+      if (model === null) {
+        await call("listCallableModels", { headers });
+        return { ms: performance.now() - begun, text: null };
+      }
+      const messages = [{ role: "user", content: "Hello" }];
+      const answer = await call("createChatCompletion", {
+        headers,
+        body: { model, messages, max_tokens: 16 },
+      });
+      return { ms: performance.now() - begun, text: textOf(answer.choices) };
+    },
+  });
+}
+
+function textOf(choices: unknown): string {
+  const first: unknown = Array.isArray(choices) ? choices[0] : undefined;
+  if (typeof first !== "object" || first === null || !("message" in first)) return "";
+  const { message } = first;
+  if (typeof message !== "object" || message === null || !("content" in message)) return "";
+  return typeof message.content === "string" ? message.content : "";
 }
 
 function useRefresh() {

@@ -6,13 +6,13 @@ import { orgKeys } from "./query-keys";
 /** A page of the organisations that one may see. */
 export function useOrganisations(
   query: NonNullable<Query<"listOrganisations">> = {},
-  { enabled = true } = {},
+  options: { enabled?: boolean; refetchInterval?: number } = {},
 ) {
   return useQuery({
     queryKey: [...orgKeys.all, "list", query],
     queryFn: ({ signal }) => callPage("listOrganisations", { query, signal }),
     placeholderData: keepPreviousData,
-    enabled,
+    ...options,
   });
 }
 
@@ -23,6 +23,20 @@ export function useOrganisationLookup(q: string, { enabled = true } = {}) {
     queryFn: ({ signal }) => call("lookUpOrganisations", { query: { q: q || undefined, limit: 50 }, signal }),
     placeholderData: keepPreviousData,
     enabled,
+  });
+}
+
+/** One organisation by name, as there is no operation that reads one organisation. */
+export function useOrganisation(name: string) {
+  const query = { q: name, limit: 1000, sort: "name" as const };
+  return useQuery({
+    queryKey: [...orgKeys.all, "one", name],
+    queryFn: async ({ signal }) => {
+      const list = await call("listOrganisations", { query, signal });
+      return list.find((it) => it.name === name) ?? null;
+    },
+    enabled: name !== "",
+    refetchInterval: 10_000,
   });
 }
 

@@ -22,7 +22,8 @@ export const systemKeys = {
 } as const;
 export const usageKeys = { all: ["usage"] } as const;
 export const keyKeys = { all: ["keys"], own: ["own-keys"] } as const;
-export const tokenKeys = { own: ["own-tokens"] } as const;
+export const limitKeys = { own: ["own-limits"] } as const;
+export const tokenKeys = { own: ["own-tokens"], all: ["tokens"] } as const;
 export const orgKeys = { all: ["orgs"] } as const;
 export const userKeys = { all: ["users"] } as const;
 export const chatKeys = {

@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { call } from "@/api/client";
-import type { Body } from "@/api/types";
+import type { Body, Query } from "@/api/types";
 import { tokenKeys } from "./query-keys";
 
 /** One's own tokens for the admin API. */
@@ -25,5 +25,21 @@ export function useRevokeOwnToken() {
   return useMutation({
     mutationFn: (id: number) => call("revokeOwnToken", { path: { id } }),
     onSettled: () => client.invalidateQueries({ queryKey: tokenKeys.own }),
+  });
+}
+
+/** Tokens of those whom one manages. */
+export function useTokens(query: NonNullable<Query<"listTokens">>) {
+  return useQuery({
+    queryKey: [...tokenKeys.all, query],
+    queryFn: ({ signal }) => call("listTokens", { query, signal }),
+  });
+}
+
+export function useRevokeToken() {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: (id: number) => call("revokeToken", { path: { id } }),
+    onSettled: () => client.invalidateQueries({ queryKey: tokenKeys.all }),
   });
 }

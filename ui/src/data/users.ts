@@ -4,12 +4,15 @@ import type { Body, Query } from "@/api/types";
 import { userKeys } from "./query-keys";
 
 /** A page of the users that one may see. */
-export function useUsers(query: NonNullable<Query<"listUsers">> = {}, { enabled = true } = {}) {
+export function useUsers(
+  query: NonNullable<Query<"listUsers">> = {},
+  options: { enabled?: boolean; refetchInterval?: number } = {},
+) {
   return useQuery({
     queryKey: [...userKeys.all, "list", query],
     queryFn: ({ signal }) => callPage("listUsers", { query, signal }),
     placeholderData: keepPreviousData,
-    enabled,
+    ...options,
   });
 }
 
@@ -19,6 +22,32 @@ export function useUserLookup(q: string, { enabled = true } = {}) {
     queryKey: [...userKeys.all, "lookup", q],
     queryFn: ({ signal }) => call("lookUpUsers", { query: { q: q || undefined, limit: 50 }, signal }),
     placeholderData: keepPreviousData,
+    enabled,
+  });
+}
+
+/** One user by name, as there is no operation that reads one user. */
+export function useUser(username: string) {
+  const query = { q: username, limit: 1000, sort: "username" as const };
+  return useQuery({
+    queryKey: [...userKeys.all, "one", username],
+    queryFn: async ({ signal }) => {
+      const list = await call("listUsers", { query, signal });
+      return list.find((it) => it.username === username) ?? null;
+    },
+    enabled: username !== "",
+    refetchInterval: 10_000,
+  });
+}
+
+/** The owners who can sign in: the last one can't be removed. Those of other organisations are unknown to an org admin. */
+export function useOwners(enabled: boolean) {
+  return useQuery({
+    queryKey: [...userKeys.all, "owners"],
+    queryFn: async ({ signal }) => {
+      const owners = await call("listUsers", { query: { role: "owner", limit: 1000 }, signal });
+      return owners.filter((it) => it.enabled);
+    },
     enabled,
   });
 }

@@ -147,6 +147,7 @@ export const de = {
     atMost: (most: string) => `Höchstens ${most}.`,
   },
   table: {
+    pages: "Seiten",
     empty: "Hier ist nichts.",
     sortBy: (column: string) => `Nach ${column} ordnen`,
     rows: (count: string) => `${count} Zeilen`,
@@ -157,7 +158,14 @@ export const de = {
     asTable: "Als Tabelle zeigen",
     asChart: "Als Diagramm zeigen",
   },
+  changed: {
+    text: "Jemand hat dies inzwischen geändert. Beim Speichern bleiben Ihre Werte, wo sie abweichen.",
+    take: "Deren Werte übernehmen",
+  },
   confirm: {
+    discard: "Eingaben verwerfen?",
+    discardText: "Das Formular hat Änderungen, die nicht gespeichert sind.",
+    discardDo: "Verwerfen",
     type: (name: string) => `Zur Bestätigung ${name} eingeben`,
   },
   range: {
@@ -184,6 +192,7 @@ export const de = {
     from: (value: string) => `ab ${value}`,
   },
   field: {
+    removeEntry: (entry: string) => `${entry} entfernen`,
     showPassword: "Passwort zeigen",
     hidePassword: "Passwort verbergen",
     capsLock: "Die Feststelltaste ist an.",

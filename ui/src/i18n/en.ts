@@ -145,6 +145,7 @@ export const en = {
     atMost: (most: string) => `At most ${most}.`,
   },
   table: {
+    pages: "Pages",
     empty: "Nothing here.",
     sortBy: (column: string) => `Sort by ${column}`,
     rows: (count: string) => `${count} rows`,
@@ -155,7 +156,14 @@ export const en = {
     asTable: "Show as a table",
     asChart: "Show as a chart",
   },
+  changed: {
+    text: "Somebody changed this meanwhile. Saving keeps your values where they differ.",
+    take: "Take their values",
+  },
   confirm: {
+    discard: "Discard what you typed?",
+    discardText: "The form has changes that are not saved.",
+    discardDo: "Discard",
     type: (name: string) => `Type ${name} to confirm`,
   },
   range: {
@@ -182,6 +190,7 @@ export const en = {
     from: (value: string) => `from ${value}`,
   },
   field: {
+    removeEntry: (entry: string) => `Remove ${entry}`,
     showPassword: "Show the password",
     hidePassword: "Hide the password",
     capsLock: "Caps Lock is on.",

@@ -20,7 +20,9 @@ function subscribe(listener: () => void): () => void {
 
 function read(): number {
   // Nobody listened for a while: the time stood still.
-  if (!timer) now = Date.now();
+  const time = Date.now();
+  // The same answer for a while, as React reads it twice in a row.
+  if (!timer && time - now >= 1000) now = time;
   return now;
 }
 

@@ -1,4 +1,4 @@
-import { type ReactNode, useRef, useState } from "react";
+import { type ReactNode, useMemo, useRef, useState } from "react";
 import { Row, type TableProps } from "./table";
 
 const ROW = 37;
@@ -13,6 +13,19 @@ type Props<T> = TableProps<T> & { head: ReactNode; data: T[]; height: number };
 export function VirtualRows<T>({ label, columns, rowKey, actions, onRow, head, data, height }: Props<T>) {
   const [first, setFirst] = useState(0);
   const box = useRef<HTMLDivElement>(null);
+  // React leaves a row alone whose element is the one that it had: while scrolling only new rows are drawn.
+  const draw = useMemo(() => {
+    const drawn = new Map<T, ReactNode>();
+    return (row: T) => {
+      const known = drawn.get(row);
+      if (known) return known;
+      const made = (
+        <Row key={rowKey(row)} row={row} columns={columns} actions={actions} onRow={onRow} oneLine />
+      );
+      drawn.set(row, made);
+      return made;
+    };
+  }, [rowKey, columns, actions, onRow]);
   const from = Math.max(0, Math.min(first, data.length) - SPARE);
   const to = Math.min(data.length, first + Math.ceil(height / ROW) + SPARE);
   return (
@@ -34,9 +47,7 @@ export function VirtualRows<T>({ label, columns, rowKey, actions, onRow, head, d
         {head}
         <tbody>
           <tr aria-hidden style={{ height: from * ROW }} />
-          {data.slice(from, to).map((row) => (
-            <Row key={rowKey(row)} row={row} columns={columns} actions={actions} onRow={onRow} oneLine />
-          ))}
+          {data.slice(from, to).map(draw)}
           <tr aria-hidden style={{ height: (data.length - to) * ROW }} />
         </tbody>
       </table>

@@ -19,6 +19,8 @@ export type Column<T> = {
   sort?: string;
   /** Left out on small screens. */
   wide?: boolean;
+  /** Left out below 1536 px, for what the row's drawer says, too. */
+  extra?: boolean;
   width?: string;
 };
 
@@ -54,6 +56,7 @@ export function cellClass<T>(column: Column<T>): string {
     CELL,
     column.numeric && "text-right tabular-nums whitespace-nowrap",
     column.wide && "hidden md:table-cell",
+    column.extra && "hidden 2xl:table-cell",
   );
 }
 

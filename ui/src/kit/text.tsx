@@ -1,27 +1,50 @@
-import type { ClipboardEvent, ReactNode } from "react";
+import type { ClipboardEvent, ComponentProps, ReactNode } from "react";
 import { useFormat, useT } from "@/i18n";
 import type { Instant } from "@/i18n/format";
-import { useNow } from "./clock";
+import { useMinute, useNow } from "./clock";
 import { cn } from "./cn";
 import { Tooltip } from "./tooltip";
 
+type RelativeTimeProps = {
+  at: Instant | null | undefined;
+  className?: string;
+  /** For the rows of a list: the browser shows the exact time, and it moves on by the minute. A hundred tooltips are slow. */
+  inList?: boolean;
+};
+
 /** How long ago, or in how long; the exact time in the browser's zone shows on hover and on focus. */
-export function RelativeTime({ at, className }: { at: Instant | null | undefined; className?: string }) {
+export function RelativeTime({ at, className, inList }: RelativeTimeProps) {
   const t = useT();
-  const format = useFormat();
-  const now = useNow();
   if (at === null || at === undefined) return <span className="text-ink-3">{t.word.never}</span>;
-  const exact = format.dateTime(at);
+  return inList ? <ByMinute at={at} className={className} /> : <BySecond at={at} className={className} />;
+}
+
+type TimeProps = ComponentProps<"time"> & { at: Instant };
+
+function ByMinute({ at, className }: TimeProps) {
+  return <Time at={at} now={useMinute()} className={className} />;
+}
+
+function BySecond({ at, className }: TimeProps) {
+  const format = useFormat();
   return (
-    <Tooltip text={exact}>
-      <time
-        dateTime={new Date(at).toISOString()}
-        title={exact}
-        className={cn("whitespace-nowrap", className)}
-      >
-        {format.relative(at, now)}
-      </time>
+    <Tooltip text={format.dateTime(at)}>
+      <Time at={at} now={useNow()} className={className} />
     </Tooltip>
+  );
+}
+
+function Time({ at, now, className, ...props }: TimeProps & { now: number }) {
+  const format = useFormat();
+  return (
+    <time
+      {...props}
+      dateTime={new Date(at).toISOString()}
+      title={format.dateTime(at)}
+      className={cn("whitespace-nowrap", className)}
+    >
+      {format.relative(at, now)}
+    </time>
   );
 }
 

@@ -5,6 +5,7 @@ import { type Tab, Tabs } from "@/kit/tabs";
 import { ChartsShown } from "./charts-shown";
 import { ControlsShown } from "./controls-shown";
 import { DataShown } from "./data-shown";
+import { FormsShown } from "./forms-shown";
 import { OverlaysShown } from "./overlays-shown";
 
 const THEMES: Theme[] = ["system", "light", "dark"];
@@ -16,6 +17,7 @@ export default function Page() {
     { id: "controls", label: "Controls", content: <ControlsShown /> },
     { id: "data", label: "Data and states", content: <DataShown /> },
     { id: "overlays", label: "Dialogs and menus", content: <OverlaysShown /> },
+    { id: "forms", label: "Forms of records", content: <FormsShown /> },
     { id: "charts", label: "Charts", content: <ChartsShown /> },
   ];
   return (

@@ -53,4 +53,13 @@ export const de = {
   made: "Das Token ist erstellt",
   once: "Kopieren Sie es jetzt: Es wird nur dieses eine Mal gezeigt.",
   saved: "Ich habe es gespeichert",
+  limits: "Grenzen und Budgets",
+  limitsNote: "was davon jetzt verbraucht ist",
+  limitsOfUser: "Ihre, für alle Sitzungen und Schlüssel zusammen",
+  limitsOfOrg: "Die Ihrer Organisation, für alle in ihr zusammen",
+  limitsOfKey: (name: string) => `Der Schlüssel ${name}`,
+  unlimited: "Keine Grenze gilt für Sie.",
+  keysLink: "Ihre Schlüssel",
+  usageLink: "Ihre Nutzung",
+  shadow: "nur gezählt",
 } satisfies typeof en;

@@ -51,4 +51,13 @@ export const en = {
   made: "The token is created",
   once: "Copy it now: it is shown this once.",
   saved: "I have saved it",
+  limits: "Limits and budgets",
+  limitsNote: "what is used of them now",
+  limitsOfUser: "Yours, for all sessions and keys together",
+  limitsOfOrg: "Those of your organisation, for everybody in it together",
+  limitsOfKey: (name: string) => `The key ${name}`,
+  unlimited: "No limit binds you.",
+  keysLink: "Your keys",
+  usageLink: "Your usage",
+  shadow: "only counted",
 };

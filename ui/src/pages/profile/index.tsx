@@ -4,6 +4,7 @@ import { useT as useCommonT } from "@/i18n";
 import { Facts } from "@/kit/facts";
 import { PageBody, PageHeader } from "@/kit/page-header";
 import { Panel } from "@/kit/panel";
+import { OwnLimits } from "./own-limits";
 import { PasswordForm } from "./password-form";
 import { useT } from "./t";
 import { Tokens } from "./tokens";
@@ -29,6 +30,7 @@ export default function Page() {
             />
           )}
         </Panel>
+        <OwnLimits />
         <Panel title={t.passwordTitle}>
           <PasswordForm />
         </Panel>

@@ -1,12 +1,106 @@
+import { Download } from "lucide-react";
+import { useEffect, useMemo, useState } from "react";
+import type { UsageRow } from "@/api/types";
 import { Gate } from "@/app/gate";
-import { ToBuild } from "@/app/to-build";
-import { useT } from "@/i18n";
+import { useMay } from "@/data/session";
+import { useRow, useRowCount, useRowPages } from "@/data/usage-explore";
+import { useT as useCommonT } from "@/i18n";
+import { Button } from "@/kit/button";
+import { DateRangePicker } from "@/kit/date-range";
+import { PageBody, PageHeader } from "@/kit/page-header";
+import { Cards } from "./cards";
+import { CsvDialog } from "./csv";
+import { type Usage, useUsageFilter } from "./filter";
+import { Filters } from "./filters";
+import { Groups } from "./groups";
+import { Integrity } from "./integrity";
+import { RequestDrawer } from "./request-drawer";
+import { Rows } from "./rows";
+import { OverTime } from "./series";
+import { useT } from "./t";
+import { TtftSpread } from "./ttft";
 
 export default function Page() {
-  const t = useT();
+  const c = useCommonT();
   return (
-    <Gate needs="listOwnUsage" title={t.page.usage}>
-      <ToBuild title={t.page.usage} />
+    <Gate needs="listOwnUsage" title={c.page.usage}>
+      <UsagePage />
     </Gate>
+  );
+}
+
+/** The rows as they were when the filters were chosen: the list must not move while somebody reads it. */
+function usePinnedRows(usage: Usage) {
+  const { filter, range, own, now } = usage;
+  const wanted = JSON.stringify([filter, range, own]);
+  const [pinned, setPinned] = useState({ wanted, from: now.from, to: now.to });
+  const pin = () => setPinned({ wanted, from: now.from, to: now.to });
+  useEffect(() => {
+    setPinned((old) => (old.wanted === wanted ? old : { wanted, from: now.from, to: now.to }));
+  }, [wanted, now.from, now.to]);
+  const pages = useRowPages({ ...filter, from: pinned.from, to: pinned.to }, own);
+  const live = useRowCount({ ...filter, from: pinned.to, to: now.to }, own, { enabled: pinned.to < now.to });
+  const data = useMemo(() => {
+    const seen = new Map<string, UsageRow>();
+    for (const page of pages.data?.pages ?? []) for (const row of page.items) seen.set(row.id, row);
+    return pages.data ? [...seen.values()] : undefined;
+  }, [pages.data]);
+  return { pages, data, newer: pinned.to < now.to ? (live.data ?? 0) : 0, pin };
+}
+
+function UsagePage() {
+  const t = useT();
+  const c = useCommonT();
+  const may = useMay();
+  const usage = useUsageFilter();
+  const { own, url, setUrl } = usage;
+  const { pages, data, newer, pin } = usePinnedRows(usage);
+  const known = data?.find((it) => it.id === url.request);
+  const fetched = useRow(known ? "" : (url.request ?? ""), own);
+  return (
+    <>
+      <PageHeader
+        title={c.page.usage}
+        actions={
+          <>
+            {may("exportUsage") && !own && (
+              <Button icon={Download} onClick={() => setUrl({ dialog: "csv" })}>
+                {t.csv.action}
+              </Button>
+            )}
+            <DateRangePicker />
+          </>
+        }
+      />
+      <PageBody>
+        <Filters usage={usage} />
+        <Cards usage={usage} />
+        <div className="grid gap-4 xl:grid-cols-3">
+          <OverTime usage={usage} />
+          <TtftSpread usage={usage} rows={data} error={pages.error} />
+        </div>
+        <Groups usage={usage} />
+        <Rows
+          list={{ data, error: pages.error, refetch: pages.refetch }}
+          total={pages.data?.pages[0]?.total}
+          newer={newer}
+          onNewer={pin}
+          onMore={pages.hasNextPage ? () => void pages.fetchNextPage() : undefined}
+          loading={pages.isFetchingNextPage}
+          onOpen={(row) => setUrl({ request: row.id }, { push: true })}
+        />
+        {may("checkUsage") && !own && <Integrity />}
+      </PageBody>
+      {url.request && (
+        <RequestDrawer
+          found={known ? { ...fetched, data: known, error: null } : fetched}
+          usage={usage}
+          onClose={() => setUrl({ request: undefined })}
+        />
+      )}
+      {url.dialog === "csv" && !own && (
+        <CsvDialog usage={usage} onClose={() => setUrl({ dialog: undefined })} />
+      )}
+    </>
   );
 }

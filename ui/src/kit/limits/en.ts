@@ -1,0 +1,27 @@
+export const en = {
+  title: "Limits and budgets",
+  names: {
+    rpm_limit: "Requests a minute",
+    tpm_limit: "Tokens a minute",
+    max_concurrency: "Requests at the same time",
+    max_streams: "Streams at the same time",
+    budget_tokens_day: "Tokens a day",
+    budget_tokens_month: "Tokens a month",
+  },
+  help: "Empty means no limit. A request must fit into the limits of its key, of its user and of its organisation. Days and months are those of UTC.",
+  used: (used: string, limit: string) => `${used} of ${limit}`,
+  limitOnly: (limit: string) => `at most ${limit}`,
+  notCounted: "not counted",
+  warning: "nearly used up",
+  resetIn: (time: string) => `free again in ${time}`,
+  day: "Day",
+  month: "Month",
+  none: "No limits",
+  short: {
+    rpm_limit: (n: string) => `${n} req/min`,
+    tpm_limit: (n: string) => `${n} tok/min`,
+    max_concurrency: (n: string) => `${n} at once`,
+    max_streams: (n: string) => `${n} streams`,
+  },
+  effective: (limit: string) => `in force: ${limit}`,
+};
