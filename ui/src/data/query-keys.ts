@@ -19,7 +19,16 @@ export const systemKeys = {
   throughput: ["system", "throughput"],
   gpus: ["system", "gpus"],
   capabilities: ["system", "capabilities"],
+  trends: ["system", "trends"],
+  readiness: ["system", "readiness"],
+  marks: ["system", "marks"],
+  gpuCourse: ["system", "gpu-course"],
 } as const;
+export const imageKeys = { all: ["images"] } as const;
+export const auditKeys = { all: ["audit"] } as const;
+export const settingKeys = { all: ["settings"], baseDir: ["settings", "base-dir"] } as const;
+export const deploymentKeys = { all: ["deployment"] } as const;
+export const openApiKeys = { document: ["openapi"] } as const;
 export const usageKeys = { all: ["usage"] } as const;
 export const keyKeys = { all: ["keys"], own: ["own-keys"] } as const;
 export const limitKeys = { own: ["own-limits"] } as const;

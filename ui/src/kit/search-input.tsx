@@ -28,7 +28,7 @@ export function SearchInput({ label, param = "q" }: { label: string; param?: str
     return () => clearTimeout(timer);
   }, [text, keep]);
   return (
-    <div className="relative w-full sm:w-64" role="search">
+    <div className="relative w-full sm:w-64" role="search" aria-label={label}>
       <Search aria-hidden className="pointer-events-none absolute top-2 left-2.5 size-4 text-ink-3" />
       <TextInput
         type="search"

@@ -1,4 +1,4 @@
-import { type ReactNode, useMemo, useRef, useState } from "react";
+import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import { Row, type TableProps } from "./table";
 
 const ROW = 37;
@@ -10,7 +10,17 @@ type Props<T> = TableProps<T> & { head: ReactNode; data: T[]; height: number };
  * The rows of a long table: only those in sight are in the document, between two empty rows that are as high as the others.
  * All rows have one height, and the columns keep their width while rows come and go.
  */
-export function VirtualRows<T>({ label, columns, rowKey, actions, onRow, head, data, height }: Props<T>) {
+export function VirtualRows<T>({
+  label,
+  columns,
+  rowKey,
+  actions,
+  onRow,
+  onEnd,
+  head,
+  data,
+  height,
+}: Props<T>) {
   const [first, setFirst] = useState(0);
   const box = useRef<HTMLDivElement>(null);
   // React leaves a row alone whose element is the one that it had: while scrolling only new rows are drawn.
@@ -28,6 +38,11 @@ export function VirtualRows<T>({ label, columns, rowKey, actions, onRow, head, d
   }, [rowKey, columns, actions, onRow]);
   const from = Math.max(0, Math.min(first, data.length) - SPARE);
   const to = Math.min(data.length, first + Math.ceil(height / ROW) + SPARE);
+  const last = to === data.length;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: it is called once for each end that is reached
+  useEffect(() => {
+    if (last) onEnd?.();
+  }, [last, data.length]);
   return (
     <div
       ref={box}

@@ -46,6 +46,8 @@ export type TableProps<T> = {
   expanded?: (row: T) => ReactNode;
   /** Draws only the rows in sight, in a box of this height in pixels: for more than a few hundred rows. */
   virtualHeight?: number;
+  /** Called when the last rows of such a table come into sight, to fetch more. */
+  onEnd?: () => void;
 };
 
 export const CELL = "h-9 max-w-96 border-line border-b px-3 py-1 align-middle text-sm first:pl-4 last:pr-4";

@@ -1,12 +1,45 @@
 import { Gate } from "@/app/gate";
-import { ToBuild } from "@/app/to-build";
-import { useT } from "@/i18n";
+import { useHost } from "@/data/system";
+import { useT as useCommonT } from "@/i18n";
+import { PageBody, PageHeader } from "@/kit/page-header";
+import { CapabilitiesCard } from "./capabilities";
+import { Gpus } from "./gpus";
+import { Now } from "./now";
+import { ReadinessCard } from "./readiness";
+import { SupervisionCard } from "./supervision";
+import { Trends } from "./trends";
+import { Upstreams } from "./upstreams";
 
 export default function Page() {
-  const t = useT();
+  const c = useCommonT();
   return (
-    <Gate needs="getHostSummary" title={t.page.system}>
-      <ToBuild title={t.page.system} />
+    <Gate needs="getHostSummary" title={c.page.system}>
+      <System />
     </Gate>
+  );
+}
+
+function System() {
+  const c = useCommonT();
+  const host = useHost();
+  return (
+    <>
+      <PageHeader title={c.page.system} />
+      <PageBody>
+        <div className="grid items-start gap-4 xl:grid-cols-[minmax(0,2fr)_minmax(0,1fr)]">
+          <div className="flex min-w-0 flex-col gap-4">
+            <Trends host={host.data} />
+            <Upstreams />
+          </div>
+          <div className="flex min-w-0 flex-col gap-4">
+            <Now host={host} />
+            <Gpus />
+            <ReadinessCard />
+            <SupervisionCard />
+            <CapabilitiesCard />
+          </div>
+        </div>
+      </PageBody>
+    </>
   );
 }
