@@ -11,11 +11,6 @@ export type ImportedModel = Extract<Answer<"importModel">, { id: number }>;
 export type ManifestEntry = Answer<"listModelManifests">[number];
 export type Plan = PackagePlan["plan"];
 
-/** The number behind `deploy-`, which the paths of a job's operations take. */
-export function jobNumber(job: Pick<DeploymentJob, "id">): number {
-  return Number(job.id.replace("deploy-", ""));
-}
-
 /** How large an export would be, and whether there is room for it. */
 export function useEstimate(body: Body<"estimateDeploymentSize">) {
   return useQuery({
@@ -118,7 +113,7 @@ export function useRestore() {
 
 export function useCancelJob() {
   return useMutation({
-    mutationFn: (job: DeploymentJob) => call("cancelDeploymentJob", { path: { id: jobNumber(job) } }),
+    mutationFn: (job: DeploymentJob) => call("cancelDeploymentJob", { path: { id: job.id } }),
     onSettled: useJobsFollow(),
   });
 }
