@@ -78,6 +78,13 @@ python_tools() {
     PATH=$tools/bin:$PATH
 }
 
+# ui_packages: installs what the web UI is built and tested with into ui/node_modules, unless its lock file is the installed one.
+ui_packages() {
+    cmp -s "$ROOT/ui/package-lock.json" "$ROOT/ui/node_modules/.installed-lock.json" && return 0
+    npm ci --prefix "$ROOT/ui" --silent --no-audit --no-fund
+    cp "$ROOT/ui/package-lock.json" "$ROOT/ui/node_modules/.installed-lock.json"
+}
+
 # free_port: prints a port of 127.0.0.1 that nothing listens on, below the range the kernel gives out.
 free_port() {
     local port

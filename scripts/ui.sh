@@ -12,12 +12,8 @@ cd "$(dirname "$0")/.."
 
 need node nodejs || die "there is no Node.js"
 need npm npm || die "there is no npm"
+ui_packages
 cd ui
-# The lock file that is installed; the same one need not be installed again.
-if ! cmp -s package-lock.json node_modules/.installed-lock.json; then
-    npm ci --silent --no-audit --no-fund
-    cp package-lock.json node_modules/.installed-lock.json
-fi
 npm run --silent gen -- --check
 npm run --silent typecheck
 npm run --silent lint

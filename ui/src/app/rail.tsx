@@ -34,12 +34,14 @@ function firstFolded(): boolean {
   }
 }
 
-function PageLink({ page, folded }: { page: PageEntry; folded: boolean }) {
+function PageLink(props: { page: PageEntry; folded: boolean; onFollow?: (() => void) | undefined }) {
+  const { page, folded, onFollow } = props;
   const t = useT();
   const name = t.page[page.id];
   const link = (
     <Link
       to={page.to}
+      onClick={onFollow}
       activeOptions={{ exact: page.to === "/", includeSearch: false }}
       className={cn(ROW, folded && "w-8")}
     >
@@ -51,7 +53,7 @@ function PageLink({ page, folded }: { page: PageEntry; folded: boolean }) {
 }
 
 /** The pages that the role may see, in three groups. */
-function PageLinks({ folded = false }: { folded?: boolean }) {
+function PageLinks({ folded = false, onFollow }: { folded?: boolean; onFollow?: () => void }) {
   const t = useT();
   const may = useMay();
   return (
@@ -67,7 +69,7 @@ function PageLinks({ folded = false }: { folded?: boolean }) {
             <ul className="flex flex-col gap-px">
               {pages.map((page) => (
                 <li key={page.id}>
-                  <PageLink page={page} folded={folded} />
+                  <PageLink page={page} folded={folded} onFollow={onFollow} />
                 </li>
               ))}
             </ul>
@@ -133,9 +135,10 @@ export function Rail({ onCommands }: { onCommands: () => void }) {
 /** The same on small screens: a button that opens the navigation from below. */
 export function MenuSheet({ onCommands }: { onCommands: () => void }) {
   const t = useT();
+  const [open, setOpen] = useState(false);
   return (
     <div className="flex md:hidden">
-      <Dialog.Root>
+      <Dialog.Root open={open} onOpenChange={setOpen}>
         <Dialog.Trigger render={<IconButton icon={MenuIcon} label={t.shell.navigation} />} />
         <Dialog.Portal>
           <Dialog.Backdrop className="fixed inset-0 z-40 bg-overlay" />
@@ -150,7 +153,7 @@ export function MenuSheet({ onCommands }: { onCommands: () => void }) {
               </span>
             </div>
             <nav aria-label={t.shell.navigation} className="min-h-0 overflow-y-auto px-3 pb-3">
-              <PageLinks />
+              <PageLinks onFollow={() => setOpen(false)} />
             </nav>
             <div className="border-line border-t p-2">
               <UserMenu />

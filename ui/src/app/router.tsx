@@ -32,7 +32,10 @@ const app = createRoute({
     if (!token && (await queryClient.ensureQueryData(meQuery))) return;
     const { has_owner } = await queryClient.fetchQuery(setupQuery);
     if (!has_owner) throw redirect({ to: "/set-up", hash: location.hash, replace: true });
-    if (await queryClient.ensureQueryData(meQuery)) return;
+    if (await queryClient.ensureQueryData(meQuery)) {
+      // The link has served its purpose: its token leaves the address.
+      throw redirect({ to: ".", hash: "", replace: true });
+    }
     const to = location.pathname === "/" ? undefined : location.href;
     throw redirect({ to: "/login", search: { to }, replace: true });
   },

@@ -46,7 +46,8 @@ export function UserMenu({ folded }: { folded?: boolean }) {
   const leave = () =>
     signOut.mutate(undefined, {
       onError: (error) => toastError(error),
-      onSuccess: () => void navigate({ to: "/login" }),
+      // A load anew: nothing of the session is left in the memory of the page, and no query asks without it.
+      onSuccess: () => location.assign("/ui/login"),
     });
   const items: MenuItem[] = [
     { label: t.page.profile, icon: UserRound, onSelect: () => void navigate({ to: "/profile" }) },

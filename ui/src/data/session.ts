@@ -75,11 +75,7 @@ export function useSignIn() {
 }
 
 export function useSignOut() {
-  const client = useQueryClient();
-  return useMutation({
-    mutationFn: () => call("signOut"),
-    onSettled: () => client.clear(),
-  });
+  return useMutation({ mutationFn: () => call("signOut") });
 }
 
 export function useBootstrapOwner() {

@@ -1,0 +1,323 @@
+// What the tests of the pages share: a gateway of their own with simulated engines, one Chromium for all files, and pages
+// that complain. Tests find everything by role and label, as people do: never by a class or a test id.
+//   GANTRY    the program
+//   UI_DIST   a folder with a build of the UI that is newer than the one in the program: it is served in its place
+//   SHOTS     a folder for screenshots
+//   ONLY      a part of the names of the tests to run; steps of a walk need those before them
+//   CHROMIUM  the browser (/usr/bin/chromium)
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { extname, join, resolve } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+const UI_FOLDER = fileURLToPath(new URL("../../ui/", import.meta.url));
+// Their packages are those of ui/.
+const fromUi = createRequire(join(UI_FOLDER, "package.json"));
+const { chromium } = fromUi("playwright-core");
+const axe = readFileSync(fromUi.resolve("axe-core/axe.min.js"), "utf8");
+const shots = process.env.SHOTS;
+if (shots) mkdirSync(shots, { recursive: true });
+
+export const PASSWORD = "correct horse battery";
+/** How long something may take that a person would wait for; the machines of CI are slow. */
+export const PATIENCE = 20_000;
+
+let browser;
+const toEnd = [];
+/** Every page that is open, with what was wrong on it. */
+const pages = new Map();
+export const counts = { passed: 0, failed: 0 };
+
+/** Returns the one browser of all files. */
+export async function theBrowser() {
+  browser ??= await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"],
+  });
+  return browser;
+}
+
+/** Ends what a file has started: the last one first. */
+export async function endAll() {
+  for (const end of toEnd.splice(0).reverse()) await end().catch((error) => console.error(String(error)));
+  pages.clear();
+}
+
+export async function closeBrowser() {
+  await browser?.close();
+}
+
+/** Has `end` called when the file has ended. */
+export const atEnd = (end) => toEnd.push(end);
+
+/** Asks `check` again and again until it says something true, and returns that. */
+export async function until(what, check, patience = PATIENCE) {
+  const end = performance.now() + patience;
+  for (;;) {
+    const found = await check();
+    if (found) return found;
+    if (performance.now() > end) assert.fail(`${what} did not happen within ${patience} ms`);
+    await new Promise((done) => setTimeout(done, 20));
+  }
+}
+
+/** Runs a test, and says whether it passed. What pages complained of meanwhile fails it, too. Returns whether it passed. */
+export async function test(name, steps) {
+  if (process.env.ONLY && !name.includes(process.env.ONLY)) return true;
+  let timer;
+  const open = new Set(pages.keys());
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error("the test takes too long")), Number(process.env.TEST_SECONDS ?? 120) * 1000);
+  });
+  try {
+    await Promise.race([steps(), late]);
+    const wrong = [...pages.values()].flatMap((it) => it.wrong);
+    assert.deepEqual(wrong, [], "the pages have no complaint");
+    counts.passed += 1;
+    console.log(`ok ${name}`);
+    return true;
+  } catch (error) {
+    counts.failed += 1;
+    console.log(`FAIL ${name}\n${indented(error.stack ?? String(error))}`);
+    for (const [page, { wrong }] of pages) {
+      if (page.isClosed()) continue;
+      console.log(indented(`at ${page.url()}${wrong.length > 0 ? `, with complaints: ${wrong.join("; ")}` : ""}`));
+      const seen = await page.getByRole("main").or(page.locator("body")).first().ariaSnapshot({ timeout: 2000 }).catch(() => "");
+      console.log(indented(seen.slice(0, 4000)));
+      if (shots) await page.screenshot({ path: join(shots, `failed-${counts.failed}.png`) }).catch(() => {});
+      // What the test opened must not stand in the way of the next one.
+      if (!open.has(page)) await page.close();
+    }
+    return false;
+  } finally {
+    clearTimeout(timer);
+    for (const it of pages.values()) it.wrong.length = 0;
+  }
+}
+
+const indented = (text) => text.replace(/^/gm, "    ");
+
+/** The same for one step of a walk: the next ones make no sense after a failure, so the file ends. */
+export async function step(name, steps) {
+  if (!(await test(name, steps))) throw new WalkEnded();
+}
+
+export class WalkEnded extends Error {}
+
+/** A port that nothing listens on now. */
+export async function freePort() {
+  const server = createServer();
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  const { port } = server.address();
+  await new Promise((done) => server.close(done));
+  return port;
+}
+
+/**
+ * Starts a gateway with simulated engines, which run as processes. `settings` are settings of it; `owner: false` leaves the
+ * first owner to the test; `engine` are options of the simulator.
+ */
+export async function startGateway({ settings = {}, owner = true, engine = "" } = {}) {
+  const dir = mkdtempSync(join(tmpdir(), "gantry-browser-"));
+  const models = join(dir, "models");
+  const packages = join(dir, "packages");
+  for (const it of [models, packages]) mkdirSync(it);
+  const program = resolve(process.env.GANTRY);
+  const gateway = { dir, models, packages, url: "", ui: "", setup: undefined };
+  let child;
+  let port = 0;
+  const start = async () => {
+    child = spawn(program, ["serve"], {
+      cwd: dir,
+      env: {
+        PATH: process.env.PATH, HOME: dir, DATA_DIR: join(dir, "data"), MODELS_DIR: models, EXPORT_DIRS: packages,
+        RUST_LOG: process.env.RUST_LOG ?? "error", GATEWAY_LISTEN: `127.0.0.1:${port}`, METRICS_LISTEN: "127.0.0.1:0",
+        CONTAINER_RUNTIME: "process", STOP_MODELS_ON_SHUTDOWN: "true", OFFLINE_MODE: "true",
+        PRIMARY_ENGINE_COMMAND: `${program} engine-sim --flavour vllm ${engine}`.trim(),
+        SECONDARY_ENGINE_COMMAND: `${program} engine-sim --flavour llamacpp ${engine}`.trim(),
+        ...(owner ? { ADMIN_BOOTSTRAP_USERNAME: "ada", ADMIN_BOOTSTRAP_PASSWORD: PASSWORD } : {}),
+        ...settings,
+      },
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const links = await new Promise((found, ended) => {
+      const seen = {};
+      child.once("exit", (code) => ended(new Error(`the gateway ended with ${code}`)));
+      createInterface({ input: child.stdout }).on("line", (line) => {
+        const link = /https?:\S+/.exec(line)?.[0];
+        if (line.includes("UI and API")) seen.ui = link;
+        if (line.includes("Set-up")) seen.setup = link;
+        if (seen.ui && (owner || seen.setup)) found(seen);
+      });
+    });
+    child.removeAllListeners("exit");
+    gateway.url = new URL(links.ui).origin;
+    gateway.setup = links.setup;
+    port = Number(new URL(links.ui).port);
+  };
+  const end = async (signal) => {
+    const gone = new Promise((done) => child.once("exit", done));
+    if (child.exitCode === null && child.signalCode === null && child.kill(signal)) await gone;
+  };
+  try {
+    await start();
+  } catch (error) {
+    rmSync(dir, { recursive: true, force: true });
+    throw error;
+  }
+  gateway.ui = `${gateway.url}/ui`;
+  atEnd(async () => {
+    await end("SIGTERM");
+    rmSync(dir, { recursive: true, force: true });
+  });
+
+  /** Ends it at once, as the kernel would. Its engines go on. */
+  gateway.kill = () => end("SIGKILL");
+  /** Starts it again, at the same address. */
+  gateway.start = start;
+  /** Signs in without a page. Returns a function that calls the API: `(method, path, body) => answer`. */
+  gateway.as = async (username = "ada", password = PASSWORD) => {
+    const answer = await fetch(`${gateway.url}/auth/login`, {
+      method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ username, password }),
+    });
+    assert.equal(answer.status, 200, await answer.text());
+    const cookie = answer.headers.get("set-cookie").split(";")[0];
+    const call = async (method, path, body) => {
+      const headers = { cookie, ...(body ? { "content-type": "application/json" } : {}) };
+      const reply = await fetch(`${gateway.url}${path}`, { method, headers, body: body && JSON.stringify(body) });
+      const text = await reply.text();
+      assert.ok(reply.ok, `${method} ${path}: ${reply.status} ${text}`);
+      return text === "" ? undefined : JSON.parse(text);
+    };
+    return Object.assign(call, { cookie });
+  };
+  /** Opens a page in a context of its own; `as` is who is signed in there. */
+  gateway.page = async ({ as, password, width = 1440, locale = "en-GB", headers = {} } = {}) => {
+    const context = await (await theBrowser()).newContext({
+      viewport: { width, height: 900 }, locale, reducedMotion: "reduce", extraHTTPHeaders: headers,
+      permissions: ["clipboard-read", "clipboard-write"],
+    });
+    atEnd(() => context.close());
+    if (process.env.UI_DIST) await serveInItsPlace(context, gateway.url);
+    if (as) {
+      const [name, value] = (await gateway.as(as, password)).cookie.split("=");
+      await context.addCookies([{ name, value, url: gateway.url }]);
+    }
+    return openPage(context);
+  };
+  return gateway;
+}
+
+const TYPES = { html: "text/html; charset=utf-8", js: "text/javascript", css: "text/css", svg: "image/svg+xml", woff2: "font/woff2" };
+
+/** Answers for the pages from the build in UI_DIST, under the gateway's own content security policy. All else goes to the gateway. */
+async function serveInItsPlace(context, gateway) {
+  const headers = Object.fromEntries((await fetch(`${gateway}/ui/`)).headers);
+  const policy = headers["content-security-policy"];
+  await context.route((url) => url.origin === gateway && /^\/ui(\/|$)/.test(url.pathname), (route) => {
+    const { pathname } = new URL(route.request().url());
+    const name = extname(pathname) === "" ? "index.html" : pathname.slice("/ui/".length);
+    try {
+      const body = readFileSync(join(process.env.UI_DIST, name));
+      return route.fulfill({ body, contentType: TYPES[extname(name).slice(1)], headers: { "content-security-policy": policy } });
+    } catch {
+      return route.fulfill({ status: 404, body: "" });
+    }
+  });
+}
+
+/** Opens one more page in a context: a tab. It complains of every fault, unless `page.allow` names it. */
+export async function openPage(context) {
+  const page = await context.newPage();
+  page.setDefaultTimeout(PATIENCE);
+  const allowed = [];
+  const it = { wrong: [], answers: [] };
+  const complain = (text) => {
+    if (!allowed.some((pattern) => pattern.test(text))) it.wrong.push(text);
+  };
+  /** Faults that the test makes itself, as patterns: `403 GET /admin/users`, `lost GET /admin/models`, or a text. */
+  page.allow = (...patterns) => allowed.push(...patterns);
+  page.forbid = () => allowed.splice(0);
+  page.complaints = it.wrong;
+  /** Every answer of the gateway, as `200 GET /path`. */
+  page.answers = it.answers;
+  page.on("pageerror", (error) => complain(`error: ${error}`));
+  page.on("console", (message) => {
+    // What could not be fetched is told below, with its address.
+    if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) complain(`console: ${message.text()}`);
+  });
+  page.on("response", (answer) => {
+    const { pathname } = new URL(answer.url());
+    const line = `${answer.status()} ${answer.request().method()} ${pathname}`;
+    it.answers.push(line);
+    // A page that is not signed in asks who it is: 401 is an answer, not a fault.
+    if (answer.status() >= 400 && line !== "401 GET /auth/me") complain(line);
+  });
+  page.on("requestfailed", (request) => {
+    // What a page that is left no longer needs is aborted.
+    if (request.failure()?.errorText !== "net::ERR_ABORTED")
+      complain(`lost ${request.method()} ${new URL(request.url()).pathname}: ${request.failure()?.errorText}`);
+  });
+  await page.addInitScript(() => {
+    addEventListener("securitypolicyviolation", (event) =>
+      console.error(`content security policy: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
+  });
+  pages.set(page, it);
+  page.on("close", () => setTimeout(() => pages.delete(page)));
+  return page;
+}
+
+/** Fills in the sign-in, as somebody would. */
+export async function signIn(page, username = "ada", password = PASSWORD) {
+  await page.getByRole("textbox", { name: "User name" }).fill(username);
+  await page.getByLabel("Password", { exact: true }).fill(password);
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
+}
+
+/** The heading of the page: it is there once the page is. */
+export const heading = (page, name) => page.getByRole("heading", { level: 1, name, exact: true });
+/** The navigation at the left. */
+export const rail = (page) => page.getByRole("navigation", { name: "Main navigation" });
+
+const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
+
+/** Checks what is shown with axe in both themes, and that it is not wider than the window at two widths; takes pictures with SHOTS. */
+export async function look(page, name, { widths = [1440, 390] } = {}) {
+  const before = page.viewportSize();
+  try {
+    assert.deepEqual(await faultsOf(page, name, widths), []);
+  } finally {
+    await page.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
+    await page.setViewportSize(before);
+  }
+}
+
+async function faultsOf(page, name, widths) {
+  const told = [];
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    await page.waitForFunction((theme) => document.documentElement.dataset.theme === theme, colorScheme);
+    for (const width of widths) {
+      await page.setViewportSize({ width, height: 900 });
+      // What moves has ended, and what depends on the width is drawn.
+      await page.evaluate(async () => {
+        await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
+        const finite = document.getAnimations().filter((it) => it.effect?.getComputedTiming().iterations !== Infinity);
+        await Promise.allSettled(finite.map((it) => it.finished));
+      });
+      if (shots) await page.screenshot({ path: join(shots, `${name}-${width}-${colorScheme}.png`), fullPage: true });
+      await page.evaluate(axe);
+      const { violations } = await page.evaluate((runOnly) => window.axe.run({ runOnly }), RULES);
+      for (const it of violations)
+        told.push(`${name} ${width} ${colorScheme}: ${it.id} (${it.help}): ${it.nodes.map((node) => node.html.slice(0, 160)).join(" | ")}`);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      if (wide > 0) told.push(`${name} is ${wide} px wider than a window of ${width} px`);
+    }
+  }
+  return told;
+}

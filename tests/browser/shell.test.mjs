@@ -1,0 +1,295 @@
+// What stands around every page: navigation, keys, theme, language, lost sessions, a lost gateway, roles, tabs.
+import assert from "node:assert/strict";
+import { heading, look, openPage, PASSWORD, rail, startGateway, test, until } from "./harness.mjs";
+
+const PAGES = {
+  Overview: "o", Models: "m", Playground: "p", Usage: "u", Keys: "k", Users: "e", Organisations: "r", Audit: "a", System: "s",
+  Images: "i", Deployment: "d", Settings: "t", "API reference": "c",
+};
+const ALL = Object.keys(PAGES);
+const SEEN = {
+  user: ["Overview", "Playground", "Usage", "Keys", "API reference"],
+  org_admin: ["Overview", "Playground", "Usage", "Keys", "Users", "Organisations", "API reference"],
+  admin: ALL,
+  owner: ALL,
+};
+
+const focused = (page) => page.evaluate(() => document.activeElement?.getAttribute("aria-label") ?? document.activeElement?.textContent ?? "");
+
+/** Presses Tab until what has the focus is called `name`: nobody needs a mouse to get there. */
+async function tabTo(page, name, most = 60) {
+  const way = [];
+  for (let at = 0; at < most; at += 1) {
+    const now = (await focused(page)).trim();
+    if (name.test(now)) return;
+    way.push(now.slice(0, 30));
+    await page.keyboard.press("Tab");
+  }
+  assert.fail(`Tab does not lead to ${name}: ${way.join(" → ")}`);
+}
+
+export default async function () {
+  const gateway = await startGateway();
+  const api = await gateway.as();
+  const org = await api("POST", "/admin/orgs", { name: "Acme" });
+  for (const role of ["user", "org_admin", "admin"])
+    await api("POST", "/admin/users", { username: `the-${role}`, password: PASSWORD, role, org_id: org.id });
+  const page = await gateway.page({ as: "ada" });
+  const open = async (path, title, on = page) => {
+    await on.goto(`${gateway.ui}${path}`);
+    await heading(on, title).waitFor();
+  };
+
+  await test("the whole navigation works with the keyboard alone, and says where one is", async () => {
+    await open("/", "Overview");
+    await page.keyboard.press("Tab");
+    assert.equal(await focused(page), "Skip to the content");
+    for (const name of ALL) {
+      await tabTo(page, new RegExp(`^${name}$`));
+      await page.keyboard.press("Enter");
+      await heading(page, name).waitFor();
+      assert.equal(await rail(page).getByRole("link", { name, exact: true }).getAttribute("aria-current"), "page");
+      await until("the title", async () => (await page.title()).includes(`${name} · Gantry`));
+      await page.keyboard.press("Shift+Tab");
+    }
+    await tabTo(page, /^ada/);
+    await page.keyboard.press("Enter");
+    await page.getByRole("menuitem", { name: "Profile" }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("menu").waitFor({ state: "detached" });
+    assert.match(await focused(page), /^ada/, "the focus is where it was before the menu");
+  });
+
+  await test("the skip link leads to the content", async () => {
+    await open("/keys", "Keys");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter");
+    assert.equal(await page.evaluate(() => document.activeElement?.tagName), "MAIN");
+    await open("/keys", "Keys");
+  });
+
+  await test("the command menu finds pages and actions by their words", async () => {
+    await open("/", "Overview");
+    await page.keyboard.press("Control+k");
+    const search = page.getByRole("combobox", { name: "Type a page, a model or a command" });
+    await search.waitFor();
+    assert.ok(await search.evaluate((it) => it === document.activeElement), "one can type at once");
+    await look(page, "command-menu");
+    await page.keyboard.type("key cre");
+    await page.getByRole("option", { name: "Create a key" }).waitFor();
+    assert.equal(await page.getByRole("option").count(), 1);
+    await page.keyboard.press("Enter");
+    await page.getByRole("dialog", { name: "Create a key" }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type("no such thing");
+    await page.getByText("Nothing matches.").waitFor();
+    await page.keyboard.press("Escape");
+    await search.waitFor({ state: "detached" });
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type("sett");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowUp");
+    await page.keyboard.press("Enter");
+    await heading(page, "Settings").waitFor();
+  });
+
+  await test("letters lead to every page, but not while somebody types", async () => {
+    for (const [name, letter] of Object.entries(PAGES)) {
+      // A page may put the focus into a field; letters are text there.
+      await open("/settings", "Settings");
+      await page.keyboard.press("g");
+      await page.keyboard.press(letter);
+      await heading(page, name).waitFor();
+    }
+    await open("/keys", "Keys");
+    await page.keyboard.press("/");
+    assert.equal(await page.evaluate(() => document.activeElement?.getAttribute("type")), "search");
+    await page.keyboard.type("gm?");
+    assert.equal(await page.getByRole("searchbox").first().inputValue(), "gm?");
+    await heading(page, "Keys").waitFor();
+    assert.equal(await page.getByRole("dialog").count(), 0);
+  });
+
+  await test("? lists all shortcuts", async () => {
+    await open("/", "Overview");
+    await page.keyboard.press("?");
+    const dialog = page.getByRole("dialog", { name: "Keyboard shortcuts" });
+    await dialog.getByText("Open the command menu").waitFor();
+    for (const name of ALL) await dialog.getByText(name, { exact: true }).waitFor();
+    await look(page, "shortcuts");
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "detached" });
+  });
+
+  await test("theme and language are chosen in the menu of the account, and stay after a reload", async () => {
+    await open("/", "Overview");
+    const theme = () => page.evaluate(() => getComputedStyle(document.documentElement).colorScheme);
+    const account = rail(page).getByRole("button", { name: /ada/ });
+    const backgrounds = [];
+    for (const name of ["Dark", "Light", "System"]) {
+      await account.click();
+      await page.getByRole("menuitemradio", { name, exact: true }).click();
+      await page.keyboard.press("Escape");
+      await page.getByRole("menu").waitFor({ state: "detached" });
+      await page.reload();
+      await heading(page, "Overview").waitFor();
+      if (name !== "System") assert.match(await theme(), new RegExp(name, "i"));
+      backgrounds.push(await page.evaluate(() => getComputedStyle(document.documentElement).getPropertyValue("--bg")));
+    }
+    assert.notEqual(backgrounds[0], backgrounds[1]);
+    await account.click();
+    await look(page, "account-menu", { widths: [1440] });
+    await page.getByRole("menuitemradio", { name: "Deutsch" }).click();
+    await page.getByRole("heading", { level: 1, name: "Überblick" }).waitFor();
+    assert.equal(await page.evaluate(() => document.documentElement.lang), "de");
+    await page.keyboard.press("Escape");
+    await page.reload();
+    await page.getByRole("heading", { level: 1, name: "Überblick" }).waitFor();
+    await page.getByRole("button", { name: /ada/ }).click();
+    await page.getByRole("menuitemradio", { name: "English" }).click();
+    await page.keyboard.press("Escape");
+    await heading(page, "Overview").waitFor();
+  });
+
+  await test("a browser that speaks German gets German at once", async () => {
+    const german = await gateway.page({ as: "ada", locale: "de-DE" });
+    await german.goto(gateway.ui);
+    await german.getByRole("heading", { level: 1, name: "Überblick" }).waitFor();
+    await german.close();
+  });
+
+  await test("every page fits into 390 px, and the menu leads to each", async () => {
+    const small = await gateway.page({ as: "ada", width: 390 });
+    await open("/", "Overview", small);
+    for (const name of ALL) {
+      await small.getByRole("button", { name: "Main navigation" }).click();
+      await rail(small).getByRole("link", { name, exact: true }).click();
+      await heading(small, name).waitFor();
+      const wide = await small.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(wide <= 0, `${name} is ${wide} px too wide`);
+    }
+    await small.getByRole("button", { name: "Main navigation" }).click();
+    await rail(small).waitFor();
+    await look(small, "menu-sheet", { widths: [390] });
+    await small.close();
+  });
+
+  await test("a session that ends while a form is filled in: signing in again keeps what was typed, and the action works", async () => {
+    await page.goto(`${gateway.ui}/keys?dialog=create`);
+    const dialog = page.getByRole("dialog", { name: "Create a key" });
+    const name = dialog.getByRole("textbox", { name: "Name", exact: true });
+    await name.fill("typed before the end");
+    await page.context().clearCookies();
+    page.allow(/^401 /);
+    await dialog.getByRole("button", { name: "Create key" }).click();
+    const again = page.getByRole("dialog", { name: "You are signed out" });
+    await again.waitFor();
+    await look(page, "signed-out");
+    await again.getByLabel("Password", { exact: true }).fill("wrong");
+    await again.getByRole("button", { name: "Sign in", exact: true }).click();
+    await again.getByRole("alert").waitFor();
+    await again.getByLabel("Password", { exact: true }).fill(PASSWORD);
+    await again.getByRole("button", { name: "Sign in", exact: true }).click();
+    await again.waitFor({ state: "detached" });
+    page.forbid();
+    assert.equal(await name.inputValue(), "typed before the end");
+    await dialog.getByRole("button", { name: "Create key" }).click();
+    const made = page.getByRole("dialog", { name: "The key is created" });
+    await made.waitFor();
+    await look(page, "key-created");
+    await made.getByRole("button", { name: "I have saved it" }).click();
+    await page.getByRole("link", { name: /typed before the end/ }).or(page.getByRole("button", { name: /typed before the end/ })).first().waitFor();
+  });
+
+  await test("a lost gateway: the bar says so, nothing typed is lost, and the page recovers by itself", async () => {
+    await page.goto(`${gateway.ui}/keys?dialog=create`);
+    const dialog = page.getByRole("dialog", { name: "Create a key" });
+    const name = dialog.getByRole("textbox", { name: "Name", exact: true });
+    await name.fill("typed while it was gone");
+    const lost = page.getByRole("status").getByText(/^The gateway has not answered since/);
+    page.allow(/^lost /, /ERR_|network|fetch/i, /^5\d\d /);
+    await gateway.kill();
+    // Nobody has to press anything for this.
+    await lost.or(page.getByText(/^The gateway has not answered since/)).first().waitFor();
+    await dialog.getByRole("button", { name: "Create key" }).click();
+    await dialog.getByRole("alert").getByText("The gateway does not answer.").waitFor();
+    await look(page, "gateway-lost");
+    await gateway.start();
+    await page.getByText(/^The gateway has not answered since/).waitFor({ state: "detached", timeout: 30_000 });
+    page.forbid();
+    assert.equal(await name.inputValue(), "typed while it was gone");
+    await dialog.getByRole("button", { name: "Create key" }).click();
+    await page.getByRole("dialog", { name: "The key is created" }).getByRole("button", { name: "I have saved it" }).click();
+    // Live again: what somebody else does appears.
+    await open("/", "Overview");
+    await api("POST", "/admin/models", { served_name: "after-the-loss", engine_type: "llamacpp", local_path: "none.gguf", force: true });
+    await page.getByText("after-the-loss").first().waitFor();
+  });
+
+  for (const [role, username] of [["owner", "ada"], ["admin", "the-admin"], ["org_admin", "the-org_admin"], ["user", "the-user"]]) {
+    await test(`as ${role}: the rail shows what the role may see, and no page asks for what is refused`, async () => {
+      const theirs = await gateway.page({ as: username });
+      await open("/", "Overview", theirs);
+      const names = await rail(theirs).getByRole("link").allTextContents();
+      assert.deepEqual(names.toSorted(), SEEN[role].toSorted());
+      for (const name of [...SEEN[role], "Overview"]) {
+        await rail(theirs).getByRole("link", { name, exact: true }).click();
+        await heading(theirs, name).waitFor();
+        await theirs.waitForLoadState("load");
+      }
+      await open("/profile", "Profile", theirs);
+      assert.deepEqual(theirs.answers.filter((it) => it.startsWith("403")), []);
+      await theirs.close();
+    });
+  }
+
+  await test("a page that the role may not see says which role it takes, without asking the gateway", async () => {
+    const theirs = await gateway.page({ as: "the-user" });
+    for (const path of ["/models", "/system", "/audit", "/users"]) {
+      await theirs.goto(`${gateway.ui}${path}`);
+      await theirs.getByText(/This page needs the role “(Admin|Org admin)”/).waitFor();
+    }
+    await look(theirs, "not-allowed");
+    await theirs.close();
+  });
+
+  await test("an unknown address says so, and leads back", async () => {
+    await open("/no/such/page", "Page not found");
+    await page.getByText("There is nothing at this address.").waitFor();
+    await look(page, "not-found");
+    await page.getByRole("main").getByRole("link", { name: "Overview" }).click();
+    await heading(page, "Overview").waitFor();
+  });
+
+  await test("a part of the script that can't be loaded: the page says so, the others work, and it is loaded again", async () => {
+    await open("/", "Overview");
+    const parts = /\/ui\/assets\/audit-.*\.js$/;
+    page.allow(/^lost GET \/ui\/assets\//, /dynamically imported module|Importing a module script|Unable to preload/, /^error:/, /^console:/);
+    await page.route(parts, (route) => route.abort("failed"));
+    await rail(page).getByRole("link", { name: "Audit", exact: true }).click();
+    await page.getByRole("alert").getByText("This page failed").waitFor();
+    await look(page, "part-missing");
+    await page.unroute(parts);
+    await page.getByRole("button", { name: "Try again" }).click();
+    await heading(page, "Audit").waitFor();
+    page.forbid();
+  });
+
+  await test("two tabs: what one does, the other shows; signing out in one is told in the other", async () => {
+    await open("/keys", "Keys");
+    const other = await openPage(page.context());
+    await open("/models", "Models", other);
+    const model = await api("POST", "/admin/models", { served_name: "two-tabs", engine_type: "llamacpp", local_path: "none.gguf", force: true });
+    await other.getByRole("link", { name: "two-tabs" }).waitFor();
+    await api("DELETE", `/admin/models/${model.id}`);
+    await other.getByRole("link", { name: "two-tabs" }).waitFor({ state: "detached" });
+    await rail(page).getByRole("button", { name: /ada/ }).click();
+    await page.getByRole("menuitem", { name: "Sign out" }).click();
+    await heading(page, "Sign in").waitFor();
+    other.allow(/^401 /);
+    await rail(other).getByRole("link", { name: "Users", exact: true }).click();
+    await other.getByRole("dialog", { name: "You are signed out" }).or(heading(other, "Sign in")).first().waitFor();
+  });
+}
