@@ -81,7 +81,8 @@ python_tools() {
 # ui_packages: installs what the web UI is built and tested with into ui/node_modules, unless its lock file is the installed one.
 ui_packages() {
     cmp -s "$ROOT/ui/package-lock.json" "$ROOT/ui/node_modules/.installed-lock.json" && return 0
-    npm ci --prefix "$ROOT/ui" --silent --no-audit --no-fund
+    # `npm ci` refuses a lock file without the binaries of other systems, which not every mirror of the registry has.
+    (cd "$ROOT/ui" && npm install --no-save --ignore-scripts --no-audit --no-fund --loglevel error) || return 1
     cp "$ROOT/ui/package-lock.json" "$ROOT/ui/node_modules/.installed-lock.json"
 }
 

@@ -8,6 +8,8 @@ use crate::{JobId, Timestamp, words};
 
 /// Most lines of a job's log that are kept; the oldest go first.
 pub const MAX_LOG_LINES: usize = 200;
+/// The id of a deployment job, for people and programs, is this and its number.
+pub const DEPLOYMENT_PREFIX: &str = "deploy-";
 
 words! {
     /// What a job does.

@@ -1423,10 +1423,14 @@ export interface LiveEvents {
     id: number;
   };
   job: {
+    /** The id of a deployment job, such as `deploy-3`. */
+    id: string | null;
     job: "image_load" | "export" | "model_export" | "import" | "db_restore";
     /** The file, as the request named it. */
     path: string;
-    state: "running" | "done" | "failed";
+    state: "running" | "done" | "failed" | "cancelled";
+    /** What it does just now, for people. */
+    step: string;
     done_bytes: number;
     total_bytes: number;
   };

@@ -1,34 +1,16 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { call } from "@/api/client";
-import { errorOf, NetworkError } from "@/api/errors";
+import type { Item } from "@/api/types";
 import { modelKeys, settingKeys } from "./query-keys";
 
 /** A setting of the gateway, as `gantry settings` prints it. Secrets have the value `***`. */
-export type Setting = {
-  name: string;
-  group: string;
-  doc: string;
-  allowed: string;
-  default: string;
-  value: string;
-  /** `default`, `environment`, `flag`, or the file that it comes from. */
-  source: string;
-};
-
-// Until `npm run gen` knows the operation: the gateway has it, openapi.json of this branch has not.
-async function fetchSettings(signal: AbortSignal): Promise<Setting[]> {
-  const response = await fetch("/admin/system/settings", { signal }).catch((error: unknown) => {
-    throw signal.aborted ? error : new NetworkError(String(error));
-  });
-  if (!response.ok) throw await errorOf(response);
-  return (await response.json()) as Setting[];
-}
+export type Setting = Item<"listSettings">;
 
 /** Every setting with its value and where that comes from. They change only with a restart of the gateway. */
 export function useSettings(enabled = true) {
   return useQuery({
     queryKey: [...settingKeys.all, "list"],
-    queryFn: ({ signal }) => fetchSettings(signal),
+    queryFn: ({ signal }) => call("listSettings", { signal }),
     staleTime: 60_000,
     enabled,
   });

@@ -17,7 +17,7 @@ use axum::{
 };
 use gantry_domain::{
     ApiError, ErrorCode, JobId, Timestamp,
-    job::{Job, JobKind, JobState},
+    job::{DEPLOYMENT_PREFIX, Job, JobKind, JobState},
     schema::{Components, Shape, anything, one_of},
     view,
 };
@@ -41,8 +41,6 @@ const GONE_MS: i64 = 60_000;
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How often its record is read meanwhile.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// How ids of jobs begin.
-const PREFIX: &str = "deploy-";
 
 view! {
     /// A deployment job.
@@ -84,7 +82,7 @@ impl DeploymentJob {
         let took = Duration::from_millis((now.0 - job.started_at.0).max(0).unsigned_abs());
         let eta = job.progress.eta(took).filter(|_| job.state == JobState::Running);
         Self {
-            id: format!("{PREFIX}{}", job.id),
+            id: format!("{DEPLOYMENT_PREFIX}{}", job.id),
             status: job.state.as_str(),
             job_type: job.kind,
             progress: if job.state == JobState::Completed { 1.0 } else { job.progress.fraction() },
@@ -132,7 +130,7 @@ impl<S: Send + Sync> FromRequestParts<S> for DeploymentId {
 
     async fn from_request_parts(parts: &mut RequestParts, state: &S) -> Result<Self, Problem> {
         let text = id_text(parts, state).await?;
-        let number = text.strip_prefix(PREFIX).and_then(|it| it.parse().ok()).filter(|it| *it > 0);
+        let number = text.strip_prefix(DEPLOYMENT_PREFIX).and_then(|it| it.parse().ok()).filter(|it| *it > 0);
         let unknown =
             || Problem(ApiError::new(ErrorCode::NotFound, "ids of jobs are of the form deploy-<number>"));
         number.map(|it| Self(JobId(it))).ok_or_else(unknown)
@@ -168,7 +166,7 @@ pub(crate) async fn job(app: State<App>, DeploymentId(id): DeploymentId) -> Outc
 
 async fn find(app: &App, id: JobId) -> Outcome<Job> {
     let job = app.store.read().await?.job(id).await?.filter(|it| it.kind.is_deployment());
-    job.ok_or_else(|| Parts::not_found("job", format!("{PREFIX}{id}")))
+    job.ok_or_else(|| Parts::not_found("job", format!("{DEPLOYMENT_PREFIX}{id}")))
 }
 
 pub(crate) const CANCEL: Operation = Operation::new("cancelDeploymentJob", "Cancel a deployment job")

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use gantry_domain::{
     ModelId,
     deployment::Drill,
-    job::{self, Job, JobKind},
+    job::{self, DEPLOYMENT_PREFIX, Job, JobKind},
     model::State,
     schema::{Components, Rfc3339, Shape, component, event, json_text, one_of, text},
     view,
@@ -75,10 +75,14 @@ view! {
     /// A job: work that takes long.
     #[derive(Debug)]
     pub(crate) struct JobNow {
+        /// The id of a deployment job, such as `deploy-3`.
+        pub(crate) id: Option<String>,
         pub(crate) job: JobKind as one_of(&JobKind::WORDS),
         /// The file, as the request named it.
         pub(crate) path: String,
         pub(crate) state: JobState,
+        /// What it does just now, for people.
+        pub(crate) step: String,
         pub(crate) done_bytes: u64,
         pub(crate) total_bytes: u64,
     }
@@ -87,13 +91,16 @@ view! {
 impl From<&Job> for JobNow {
     fn from(job: &Job) -> Self {
         Self {
+            id: job.kind.is_deployment().then(|| format!("{DEPLOYMENT_PREFIX}{}", job.id)),
             job: job.kind,
             path: job.object.clone(),
             state: match job.state {
                 job::JobState::Running => JobState::Running,
                 job::JobState::Completed => JobState::Done,
-                job::JobState::Failed | job::JobState::Cancelled => JobState::Failed,
+                job::JobState::Failed => JobState::Failed,
+                job::JobState::Cancelled => JobState::Cancelled,
             },
+            step: job.progress.step.clone(),
             done_bytes: job.progress.done_bytes,
             total_bytes: job.progress.total_bytes.unwrap_or(0),
         }
@@ -105,16 +112,18 @@ pub(crate) enum JobState {
     Running,
     Done,
     Failed,
+    Cancelled,
 }
 
 impl JobState {
-    const ALL: [Self; 3] = [Self::Running, Self::Done, Self::Failed];
+    const ALL: [Self; 4] = [Self::Running, Self::Done, Self::Failed, Self::Cancelled];
 
     fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
             Self::Done => "done",
             Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
         }
     }
 }

@@ -5,7 +5,7 @@ import { Progress } from "@/kit/bars";
 import { Panel } from "@/kit/panel";
 import { useT } from "./t";
 
-const WORDS = { running: "loading", done: "completed", failed: "failed" } as const;
+const WORDS = { running: "loading", done: "completed", failed: "failed", cancelled: "cancelled" } as const;
 
 /** Loads of images that events told of, also those of other people. */
 export function Loads() {

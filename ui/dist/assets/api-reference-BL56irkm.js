@@ -1,1 +1,0 @@
-import{n as e,t}from"./to-build-BdbnoZvW.js";import{Ir as n,d as r}from"./button-Ch6Q5wzd.js";var i=n();function a(){let n=r();return(0,i.jsx)(e,{needs:`getMe`,title:n.page.apiReference,children:(0,i.jsx)(t,{title:n.page.apiReference})})}export{a as default};

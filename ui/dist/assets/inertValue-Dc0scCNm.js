@@ -1,0 +1,1 @@
+import{c as e}from"./DirectionContext-BCg2kItf.js";function t(t){return e(19)?t:t?`true`:void 0}export{t};

@@ -1,1 +1,0 @@
-import{n as e,t}from"./to-build-BdbnoZvW.js";import{Ir as n,d as r}from"./button-Ch6Q5wzd.js";var i=n();function a(){let n=r();return(0,i.jsx)(e,{needs:`listModels`,title:n.page.model,children:(0,i.jsx)(t,{title:n.page.model})})}export{a as default};
