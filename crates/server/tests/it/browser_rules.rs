@@ -251,7 +251,8 @@ async fn other_origins_read_only_what_the_operator_lets_them() {
             let said: Vec<_> =
                 answer.headers.keys().filter(|it| it.as_str().starts_with("access-control")).collect();
             assert!(said.is_empty(), "{origin} {path}: {said:?}");
-            assert_eq!(answer.header("vary"), Some("origin"), "a cache must not mix them up");
+            let varies = answer.headers.get_all("vary").iter().any(|it| it == "origin");
+            assert!(varies, "{path}: a cache must not mix them up");
         }
     }
 
