@@ -9,11 +9,11 @@ use std::{
 use axum::{
     extract::Request,
     http::{
-        HeaderMap, HeaderValue, StatusCode,
+        HeaderMap, HeaderValue, Method, StatusCode,
         header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY},
     },
     response::{IntoResponse, Redirect, Response},
-    routing::{MethodRouter, get},
+    routing::{MethodRouter, any, get},
 };
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
@@ -67,7 +67,7 @@ impl Asset {
     }
 
     /// The page of an application that shows what the path says: it is the answer for every path below `prefix` that has no
-    /// asset of its own and whose last part does not look like a file's name.
+    /// asset of its own and does not look like that of a file.
     pub fn pages(prefix: &str, media_type: &'static str, bytes: Cow<'static, [u8]>) -> Self {
         let content = Content::Pages { media_type, bytes };
         Self { path: format!("{prefix}{{*page}}").into(), content }
@@ -96,10 +96,13 @@ impl Asset {
             }
             Content::Pages { media_type, bytes } => {
                 let file = Arc::new(File::new(media_type, bytes, Keep::Ask));
-                get(async move |request: Request| {
+                any(async move |request: Request| {
                     // A script of an earlier version must not be answered with a page.
-                    if request.uri().path().rsplit('/').next().is_some_and(|it| it.contains('.')) {
+                    if request.uri().path().contains(['.', '%']) {
                         return guard::unknown_route(request).await.into_response();
+                    }
+                    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+                        return guard::unknown_method(request).await.into_response();
                     }
                     File::answer(&file, request.headers()).await
                 })
