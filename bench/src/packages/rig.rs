@@ -125,7 +125,7 @@ impl Rig {
         self.call(http::Method::GET, &format!("/admin/deployment/jobs/{id}"), None).await
     }
 
-    /// Waits until the job has written so many bytes.
+    /// Waits until the job has written `bytes`, and still runs.
     pub(super) async fn has_written(&self, id: &str, bytes: u64) -> Result<()> {
         let deadline = Instant::now() + ENDED_WITHIN;
         loop {

@@ -6,7 +6,7 @@ import { useT } from "@/i18n";
 import { EmptyState } from "@/kit/empty-state";
 import { PageHeader } from "@/kit/page-header";
 
-/** Shows a page to those who may call what it needs; others are told which role it takes. */
+/** Shows a page to users who may call the operations that it needs. Other users see which role the page takes. */
 export function Gate({ needs, title, children }: { needs: OperationId; title: string; children: ReactNode }) {
   const t = useT();
   const { role } = operations[needs];

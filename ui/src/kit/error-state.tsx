@@ -26,7 +26,7 @@ function sentence(text: string): string {
   return /[.:!?]$/.test(first) ? first : `${first}.`;
 }
 
-/** The id of a request, to be given to whoever reads the log. */
+/** Shows the id of a request, by which an operator finds the request in the gateway's log. */
 export function RequestId({ id }: { id: string }) {
   const t = useT();
   return (

@@ -14,7 +14,7 @@ const MINUTES: Record<RelativeRange, number> = {
   "90d": 129_600,
 };
 
-/** The last so-and-so long, or from one time to another, in milliseconds. */
+/** A range of time: one that ends now, such as the last hour, or from one time to another, in milliseconds since 1970. */
 export type Range = { last: RelativeRange } | { from: number; to: number };
 
 /** Returns the beginning and the end of a range, and how many minutes it is long. */

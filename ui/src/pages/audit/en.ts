@@ -54,7 +54,7 @@ export const en = {
       `Row ${seq} does not follow row ${before}: a row was changed or removed.`,
     full: "The whole log is verified on the gateway’s machine, from the database or from an export.",
     newest: (seq: string) => `Newest hash (row ${seq})`,
-    keep: "Keep it elsewhere: whoever may write to the database could compute a new chain.",
+    keep: "Keep it elsewhere: a person who may write to the database could compute a new chain.",
     show: "Show how to verify",
     hide: "Hide",
   },

@@ -9,7 +9,7 @@ import { useT } from "./t";
 
 type Given = { own: boolean; withOrg: boolean; onOpen: (key: Key) => void };
 
-/** The columns of the list of keys. Whoever sees one organisation only needs no column that names it. */
+/** The columns of the list of keys. A user who sees only one organisation needs no column that names it. */
 export function useColumns({ own, withOrg, onOpen }: Given): Column<Key>[] {
   const t = useT();
   const c = useCommonT();

@@ -14,7 +14,7 @@ const shell = (text: string) => (/^[\w.:/@-]+$/.test(text) ? text : `'${text.rep
 /** A text as JSON, which Python, JavaScript and YAML read alike. */
 const quoted = (text: string) => JSON.stringify(text);
 
-/** How each client is told of the gateway, the key and the model. They are those of docs/clients.md. */
+/** What a user enters into each client: the gateway's address, the key and the model. The clients are those of docs/clients.md. */
 export function snippetsOf({ origin, model, token }: Given, words: Words): Snippet[] {
   const v1 = `${origin}/v1`;
   const key = token ?? "$GANTRY_API_KEY";

@@ -14,7 +14,7 @@ export function useModelsOf(models: string[] | null) {
   return { all: [...chat.filter((it) => it.callable), ...chat.filter((it) => !it.callable)] };
 }
 
-/** How clients are told of this gateway, with a model that runs. */
+/** Shows what a user enters into clients of this gateway, with the name of a model that runs. */
 export function UseIt({ models, token }: { models: string[] | null; token?: string }) {
   const t = useT();
   const { all } = useModelsOf(models);

@@ -6,7 +6,7 @@ export type UserValues = {
   username: string;
   password: string;
   role: Role;
-  /** `null`: that of whoever makes the user. */
+  /** `null`: the organisation of the user who makes this one. */
   org_id: number | null;
   models: string[];
   limits: Limits;

@@ -32,7 +32,7 @@ async fn with_disk(test: &str, size: &str) -> Option<(Gateway, Client, SmallDisk
     Some((gateway, owner, disk, dir))
 }
 
-/// Leaves so many bytes of a disk that was filled.
+/// Makes `bytes` of a full disk free again.
 fn leave(disk: &SmallDisk, bytes: u64) {
     let filler = fs::OpenOptions::new().write(true).open(disk.path().join("filler")).unwrap();
     filler.set_len(filler.metadata().unwrap().len() - bytes).unwrap();

@@ -26,7 +26,7 @@ fn kills() -> u64 {
     number("GANTRY_PACKAGE_KILLS").unwrap_or(20)
 }
 
-/// A random moment of work that took so long when nothing disturbed it, or shortly after its end.
+/// Returns a random time within work that takes `took` if nothing disturbs it, or shortly after its end.
 fn moment(random: &mut StdRng, took: Duration) -> Duration {
     took.mul_f64(random.random_range(0.0..1.1))
 }

@@ -1,4 +1,4 @@
-//! `restore-database`: the database is the old or the new one, and everybody is told which.
+//! `restore-database`: the database is the old or the new one, and the job's record says which.
 
 use std::{fs, process::Command};
 

@@ -1,6 +1,6 @@
 //! One request of each operation, in an order that makes sense.
 
-use gantry_testkit::{Client, Gateway, Managed};
+use gantry_testkit::{Client, Gateway, Managed, PATIENCE, eventually};
 use serde_json::json;
 
 use super::{Recorder, surroundings::Surroundings};
@@ -258,12 +258,10 @@ async fn packages(record: &mut Recorder) {
 
 /// Waits for the end of the deployment job.
 async fn deployed(owner: &Client) {
-    loop {
+    let job = eventually("the deployment job ends", PATIENCE, async || {
         let job = owner.get("/admin/deployment/status").await.expect(200);
-        if job["status"] != "running" {
-            assert_eq!(job["status"], "completed", "{job}");
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+        (job["status"] != "running").then_some(job)
+    });
+    let job = job.await;
+    assert_eq!(job["status"], "completed", "{job}");
 }

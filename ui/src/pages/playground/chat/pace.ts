@@ -1,6 +1,6 @@
 /** Shown at most this often: nobody reads faster, and the machine has other work. */
 const LEAST_MS = 32;
-/** Of the time at most one part in this many is spent with drawing. */
+/** Drawing takes at most one part in `SHARE` of the time. */
 const SHARE = 2;
 const MOST_MS = 50;
 
