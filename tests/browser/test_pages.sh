@@ -11,4 +11,9 @@ need chromium chromium || { skip browser "no Chromium"; exit 0; }
 ui_packages
 CHROMIUM=$(command -v chromium)
 export CHROMIUM
+# Chromium drops all requests when an address of the machine changes, as it does with each network that Docker makes. In a
+# network of their own the pages also reach nothing but the gateway.
+if unshare --net true 2>/dev/null && have ip; then
+    exec unshare --net sh -c 'ip link set lo up && exec node run.mjs "$@"' sh "$@"
+fi
 exec node run.mjs "$@"

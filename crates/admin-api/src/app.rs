@@ -18,13 +18,14 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::{
     body_room::BodyRoom,
+    chat::Answers,
     cookies::Cookies,
     disk::Disk,
     feed::Feed,
     guesses::Guesses,
     long_reads::LongReads,
     password::Passwords,
-    ports::{Allowances, Checks, DataPlane, Deployment, Engines, Hub, Images, Monitor},
+    ports::{Allowances, Checks, DataPlane, Deployment, Engines, Hub, Images, Inference, Monitor},
     seats::Seats,
     throttle::Throttle,
     tokens::uses::TokenUses,
@@ -61,6 +62,9 @@ pub struct Parts {
     pub hub: Arc<dyn Hub>,
     pub deployment: Arc<dyn Deployment>,
     pub data_plane: Arc<dyn DataPlane>,
+    pub inference: Arc<dyn Inference>,
+    /// The answers of the playground that are being written.
+    pub answers: Answers,
     pub allowances: Arc<dyn Allowances>,
     pub monitor: Arc<dyn Monitor>,
     pub checks: Arc<dyn Checks>,

@@ -10,9 +10,9 @@ use parking_lot::{Mutex, MutexGuard};
 /// Bytes of each body that are not counted: nearly all bodies are smaller, and lie in the buffer of their connection
 /// anyway.
 const FREE: usize = 16 << 10;
-/// Most bytes of all bodies of one user: two or three bodies of the largest size.
-const OF_USER: usize = 8 << 20;
-const ALL: usize = 64 << 20;
+/// Most bytes of all bodies of one user: four of the largest size, as a page with four models side by side sends them.
+const OF_USER: usize = 32 << 20;
+const ALL: usize = 96 << 20;
 /// Seconds after which a refused client may try again: bodies come and go within moments.
 const RETRY_AFTER_SEC: u64 = 1;
 
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn one_user_leaves_room_for_others_and_all_is_given_back() {
         let all = BodyRoom::default();
-        let (mut rooms, large) = (Vec::new(), 3 << 20);
+        let (mut rooms, large) = (Vec::new(), 12 << 20);
         let mut fill = |user| {
             let fits = |room: &mut Room| room.grow(large / 2).and_then(|()| room.grow(large)).is_ok();
             let mut room = all.room(Some(UserId(user)));
@@ -110,7 +110,7 @@ mod tests {
             fit
         };
         assert_eq!([1; 4].map(&mut fill), [true, true, false, false]);
-        for user in 2..=11 {
+        for user in 2..=5 {
             fill(user);
             fill(user);
         }

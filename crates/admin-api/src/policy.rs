@@ -66,6 +66,8 @@ impl BodyLimit {
     pub const SIGN_IN: Self = Self(8 << 10);
     /// Messages of chats: their longest text, with every character written as two of JSON's escapes.
     pub const CHAT: Self = Self(3 << 20);
+    /// Requests for an answer in a chat: the whole conversation, with its pictures.
+    pub const COMPLETION: Self = Self(8 << 20);
     pub const ADMIN: Self = Self(256 << 10);
 }
 

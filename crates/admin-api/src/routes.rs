@@ -15,7 +15,8 @@ use axum::{
 use gantry_domain::Role;
 
 use crate::{
-    App, audit, auth, bootstrap, chat,
+    App, audit, auth, bootstrap,
+    chat::{self, answering},
     deployment::{self, export, import, import_package, manifests, restore},
     doc::Doc,
     engines, events, health, keys,
@@ -240,6 +241,30 @@ pub fn routes() -> Vec<Route> {
             BodyLimit::CHAT,
             chat::add_message,
             chat::ADD_MESSAGE,
+        ),
+        route(
+            POST,
+            "/v1/chat/sessions/{id}/completions",
+            IN_PERSON,
+            BodyLimit::COMPLETION,
+            answering::answer,
+            answering::ANSWER,
+        ),
+        route(
+            GET,
+            "/v1/chat/sessions/{id}/completions/current",
+            IN_PERSON,
+            NONE,
+            answering::follow,
+            answering::FOLLOW,
+        ),
+        route(
+            DELETE,
+            "/v1/chat/sessions/{id}/completions/current",
+            IN_PERSON,
+            NONE,
+            answering::stop,
+            answering::STOP,
         ),
         route(GET, "/v1/models/running", IN_PERSON, NONE, playground::running, playground::RUNNING),
         // The name may contain slashes, so that it and the last word are one capture.

@@ -183,10 +183,11 @@ impl Outgoing {
             ),
             Self::LocalSockets => facts(
                 Opener::Gateway,
-                "sockets of this machine: of the service manager (`NOTIFY_SOCKET`), and of a running gateway for `gantry \
-                 doctor` and `gantry egress`",
+                "sockets of this machine: of the service manager (`NOTIFY_SOCKET`), of a running gateway for `gantry \
+                 doctor` and `gantry egress`, and the gateway's own listener for answers in chats of the web UI",
                 "always",
-                "whether the gateway is ready; settings without secrets, to its own user and root",
+                "whether the gateway is ready; settings without secrets, to its own user and root; requests of \
+                 signed-in users, to the gateway itself",
                 "it never leaves this machine",
             ),
             Self::CommandLine => facts(

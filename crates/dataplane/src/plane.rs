@@ -56,6 +56,8 @@ impl DataPlane {
         let listeners = listeners(&mut config)?;
         let first = listeners.first().ok_or(io::ErrorKind::InvalidInput)?;
         let addr = first.local_addr()?;
+        // One data plane has one `Shared`: nobody else has set it.
+        let _ = shared.addr.set(addr);
         let (phase, phases) = watch::channel(ShutdownPhase::Run);
         let config = Arc::new(config);
         let all_closed = Arc::new(tokio::sync::Barrier::new(listeners.len()));

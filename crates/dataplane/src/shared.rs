@@ -1,9 +1,12 @@
 //! What the data-plane threads share with the rest of the program: the catalog, the clock, the counters, and what bounds
 //! all threads together.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use arc_swap::ArcSwap;
@@ -39,6 +42,8 @@ pub struct Shared {
     pub(crate) refusals: Arc<RefusalQuota>,
     /// The disk of the spool is almost full: what is left is for requests that are served.
     pub(crate) disk_low: AtomicBool,
+    /// The address that the data plane listens on, with the real port, once it does.
+    pub addr: OnceLock<SocketAddr>,
     /// Notified when callers of the previous catalog may ask for nothing more.
     ended: watch::Sender<()>,
 }
@@ -58,6 +63,7 @@ impl Shared {
             connections: ConnectionCounts::default(),
             refusals: Arc::default(),
             disk_low: AtomicBool::new(false),
+            addr: OnceLock::new(),
             ended: watch::Sender::new(()),
         }
     }

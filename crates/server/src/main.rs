@@ -20,6 +20,7 @@ mod metrics;
 mod monitor;
 mod notify;
 mod otlp;
+mod own_inference;
 mod runtime_health;
 mod sealing;
 mod secrets;

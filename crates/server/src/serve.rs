@@ -169,11 +169,16 @@ impl Gateway {
 
 /// Starts the tasks that maintain the admin API's state: the feed of events, and when tokens were used last.
 fn follow(supervisor: &Supervisor, app: &App, control: &Control) {
-    let (watched, used) = (app.clone(), app.clone());
+    let (watched, used, answers) = (app.clone(), app.clone(), app.answers.clone());
     let progress = show_jobs(app.clone(), control.jobs.updates());
     let drills = show_drills(app.clone(), control.drills.updates());
     supervisor.spawn("drill events", |stop| async move {
         stop.run_until_cancelled(drills).await;
+    });
+    // The data plane has cut what still ran by then. What came of it is stored.
+    supervisor.spawn("answers", |stop| async move {
+        stop.cancelled().await;
+        answers.settled().await;
     });
     supervisor.spawn("job events", |stop| async move {
         stop.run_until_cancelled(progress).await;

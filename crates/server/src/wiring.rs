@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Context;
 use gantry_admin_api::{
-    App, Refresh,
+    Answers, App, Refresh,
     app::{Accounts, Bounds, Config, Files, Headers, Parts, Signals},
     feed::Feed,
     seats::Seats,
@@ -167,6 +167,8 @@ pub(crate) fn app(
         deployment: Arc::new(Packages(Arc::clone(control))),
         data_plane: Arc::clone(&adapter) as _,
         checks: Arc::clone(&adapter) as _,
+        inference: Arc::clone(&adapter) as _,
+        answers: Answers::default(),
         allowances: adapter,
         monitor: Arc::new(Watch(Arc::clone(control))),
         accounts: accounts(storage, setup_token),

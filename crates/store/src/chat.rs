@@ -185,6 +185,13 @@ impl Tx {
         rows.into_iter().map(ChatMessage::try_from).collect()
     }
 
+    /// Returns the id of the newest message of a chat; 0 if it has none.
+    pub async fn newest_chat_message(&mut self, id: Uuid) -> StoreResult<i64> {
+        const SQL: &str =
+            "SELECT CAST(COALESCE(MAX(id), 0) AS BIGINT) FROM chat_messages WHERE session_id = $1";
+        Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).bind(id.to_string()).fetch_one(conn).await)?)
+    }
+
     /// Returns the number and size of the messages of a chat.
     pub async fn chat_size(&mut self, id: Uuid) -> StoreResult<ChatSize> {
         const SQL: &str = concat!(size!(), " FROM chat_messages m WHERE m.session_id = $1");

@@ -39,7 +39,15 @@ export interface Schemas {
     created_at: number;
     /** Milliseconds since 1970. */
     updated_at: number;
+    /** A model is answering now: `GET /v1/chat/sessions/{id}/completions/current`. */
+    answering: boolean;
     messages: Schemas["ChatMessage"][];
+  };
+  ChatAnswerEvent: {
+    event?: "begin" | "delta" | "end";
+    id?: string;
+    retry?: number;
+    data: string;
   };
   ChatMessage: {
     id: number;
@@ -59,6 +67,8 @@ export interface Schemas {
     created_at: number;
     /** Milliseconds since 1970. */
     updated_at: number;
+    /** A model is answering now: `GET /v1/chat/sessions/{id}/completions/current`. */
+    answering: boolean;
     message_count: number;
     messages?: Schemas["ChatMessage"][];
   };
@@ -3618,6 +3628,45 @@ export interface Operations {
     answer: {
       id: string;
       status: "deleted";
+    };
+  };
+  /** Have a model answer in a chat */
+  answerInChat: {
+    path: {
+      /** What was given when it was made. */
+      id: string;
+    };
+    query: undefined;
+    body: {
+      /** The request, as `POST /v1/chat/completions` takes it. The gateway sets `stream` and `stream_options`, and takes the chat's model if it names none. */
+      request: Record<string, unknown>;
+      /** The id of the message that the answer follows; 0: none. The newest message, unless it is given. */
+      parent?: number | null;
+      /** Whether the answer is the rest of that message. */
+      continues?: boolean | null;
+    };
+    answer: unknown;
+  };
+  /** Follow the answer that a chat gets */
+  followChatAnswer: {
+    path: {
+      /** What was given when it was made. */
+      id: string;
+    };
+    query: undefined;
+    body: undefined;
+    answer: unknown;
+  };
+  /** Stop the answer that a chat gets */
+  stopChatAnswer: {
+    path: {
+      /** What was given when it was made. */
+      id: string;
+    };
+    query: undefined;
+    body: undefined;
+    answer: {
+      status: "stopped";
     };
   };
   /** Add a message */

@@ -73,6 +73,7 @@ const PLACES: &[(&str, &[Outgoing])] = &[
     ("crates/server/src/door.rs", &[LocalSockets]),
     ("crates/server/src/notify.rs", &[LocalSockets]),
     ("crates/server/src/otlp/client.rs", &[Collector]),
+    ("crates/server/src/own_inference.rs", &[LocalSockets]),
     // `gantry engine-sim image` puts the simulator's image into Docker.
     ("crates/sim/src/image/mod.rs", &[ContainerRuntime]),
     // Listens.

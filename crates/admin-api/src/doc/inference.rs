@@ -104,29 +104,32 @@ fn inference(endpoint: Endpoint) -> Doc {
     let doc = doc.body(body(endpoint)).answer(200, "The engine's answer.", answer(endpoint));
     let doc =
         if endpoint.streams() { doc.or("text/event-stream", event(described(text(), DATA))) } else { doc };
-    doc.with_status(ENGINES).errors(&[
-        ErrorCode::InvalidRequest,
-        ErrorCode::DuplicateKey,
-        ErrorCode::ParameterNotAllowed,
-        ErrorCode::ContextLengthExceeded,
-        ErrorCode::TaskMismatch,
-        ErrorCode::ModelNotAllowed,
-        ErrorCode::ModelNotFound,
-        ErrorCode::UnsupportedByEngine,
-        ErrorCode::RateLimitExceeded,
-        ErrorCode::BudgetExceeded,
-        ErrorCode::ModelUnavailable,
-        ErrorCode::EngineKeyMismatch,
-        ErrorCode::BadUpstream,
-        ErrorCode::ModelNotRunning,
-        ErrorCode::MeteringUnavailable,
-        ErrorCode::UpstreamTimeout,
-        ErrorCode::RequestLoop,
-    ])
+    doc.with_status(ENGINES).errors(ERRORS)
 }
 
+/// The gateway's own refusals of an inference request.
+pub(crate) const ERRORS: &[ErrorCode] = &[
+    ErrorCode::InvalidRequest,
+    ErrorCode::DuplicateKey,
+    ErrorCode::ParameterNotAllowed,
+    ErrorCode::ContextLengthExceeded,
+    ErrorCode::TaskMismatch,
+    ErrorCode::ModelNotAllowed,
+    ErrorCode::ModelNotFound,
+    ErrorCode::UnsupportedByEngine,
+    ErrorCode::RateLimitExceeded,
+    ErrorCode::BudgetExceeded,
+    ErrorCode::ModelUnavailable,
+    ErrorCode::EngineKeyMismatch,
+    ErrorCode::BadUpstream,
+    ErrorCode::ModelNotRunning,
+    ErrorCode::MeteringUnavailable,
+    ErrorCode::UpstreamTimeout,
+    ErrorCode::RequestLoop,
+];
+
 /// The code of an engine's own refusals, by their status, which is the engine's.
-const ENGINES: &[(u16, ErrorCode)] = &[
+pub(crate) const ENGINES: &[(u16, ErrorCode)] = &[
     (403, ErrorCode::Forbidden),
     (404, ErrorCode::NotFound),
     (422, ErrorCode::ValidationError),

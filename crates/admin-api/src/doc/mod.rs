@@ -3,7 +3,7 @@
 //! policy. Tests in `tests/schema` send what the document allows and what it forbids, and check every answer against it.
 
 mod document;
-mod inference;
+pub(crate) mod inference;
 
 pub use document::document;
 pub(crate) use gantry_domain::schema;

@@ -1,17 +1,17 @@
 //! What `/admin/events` sends: each event with its word and the form of its data.
 
-use std::fmt::Write as _;
-
 use gantry_domain::{
     ModelId,
     deployment::Drill,
     job::{self, DEPLOYMENT_PREFIX, Job, JobKind},
     model::State,
-    schema::{Components, Rfc3339, Shape, component, event, json_text, one_of, text},
+    schema::{Components, Rfc3339, Shape, one_of},
     view,
 };
 use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
+use serde_json::Value;
+
+use crate::server_events::messages;
 
 view! {
     /// A model in short.
@@ -168,36 +168,8 @@ view! {
     }
 }
 
-/// Declares the events, each with the type of its data and the word of its `event:` line.
-macro_rules! messages {
-    ($($(#[doc = $doc:literal])+ $name:ident($data:ty) = $word:literal;)+) => {
-        /// One event.
-        #[derive(Debug)]
-        pub(crate) enum Message {
-            $($(#[doc = $doc])+ $name($data),)+
-        }
-
-        impl Message {
-            /// Returns the word of its `event:` line.
-            pub(crate) fn kind(&self) -> &'static str {
-                match self { $(Self::$name(_) => $word,)+ }
-            }
-
-            fn data(&self) -> String {
-                let json = match self { $(Self::$name(data) => serde_json::to_string(data),)+ };
-                json.unwrap_or_default()
-            }
-        }
-
-        impl Shape for Message {
-            fn schema(all: &mut Components) -> Value {
-                component(all, "Event", |all| one_event(&[$(($word, <$data>::schema(all))),+]))
-            }
-        }
-    };
-}
-
 messages! {
+    Message: "Event";
     /// All models, for a reader that is new.
     Snapshot(Vec<PulledModel>) = "snapshot";
     /// All models, for a reader that was away for too long, or whose last event is of another process.
@@ -218,31 +190,4 @@ messages! {
     RestoreDrill(DrillNow) = "restore_drill";
     /// The reader is too slow and has to connect again.
     Lag(Lag) = "lag";
-}
-
-impl Message {
-    /// Returns the event as it is sent. JSON has no line breaks of its own.
-    pub(crate) fn text(&self, id: Option<&str>) -> String {
-        let mut text = String::new();
-        if let Some(id) = id {
-            let _ = writeln!(text, "id: {id}");
-        }
-        let _ = write!(text, "event: {}\ndata: {}\n\n", self.kind(), self.data());
-        text
-    }
-}
-
-/// Returns the schema of an event that is of one of these kinds, with the data that goes with each.
-fn one_event(kinds: &[(&'static str, Value)]) -> Value {
-    let words: Vec<&str> = kinds.iter().map(|it| it.0).collect();
-    let of_kind = |(kind, data): &(&str, Value)| {
-        json!({
-            "if": { "properties": { "event": { "const": kind } } },
-            "then": { "properties": { "data": json_text(data.clone()) } },
-        })
-    };
-    let mut any = event(text());
-    any["properties"]["event"] = one_of(&words);
-    any["allOf"] = kinds.iter().map(of_kind).collect();
-    any
 }

@@ -15,10 +15,10 @@ use serde_json::{Map, Value};
 use super::form::{Fields, Form};
 use crate::{App, body_room::Room, duplicate, error::Problem, policy::BodyLimit};
 
-/// Longest time for a body to arrive. The largest bodies have 3 MiB (`BodyLimit::CHAT`).
+/// Longest time for a body to arrive. The largest bodies have 8 MiB (`BodyLimit::COMPLETION`).
 const BODY_TIME: Duration = Duration::from_secs(30);
 /// Most bytes that are read of a body that is too large.
-const DISCARDED: u64 = 4 << 20;
+const DISCARDED: u64 = 9 << 20;
 
 /// A JSON object as the body; nothing said about its fields yet.
 pub(crate) struct Object(pub(crate) Map<String, Value>);

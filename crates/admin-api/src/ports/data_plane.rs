@@ -1,11 +1,16 @@
-//! The data plane: what it serves, and what it knows of limits.
+//! The data plane: what it serves, requests to it, and what it knows of limits.
 
+use std::io;
+
+use bytes::Bytes;
+use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
-    KeyId, OrgId, UserId,
+    ApiError, KeyId, OrgId, UserId,
     host::RouteHealth,
     limit::{Limits, Standing},
     model::{EngineKind, Task},
 };
+use http::{Request, Response};
 
 /// What the data plane serves now.
 pub trait DataPlane: Send + Sync + 'static {
@@ -16,6 +21,16 @@ pub trait DataPlane: Send + Sync + 'static {
     /// All routes that lead to an engine now, by served name.
     fn live_routes(&self) -> Vec<LiveRoute>;
 }
+
+/// Requests to the gateway's own inference API.
+pub trait Inference: Send + Sync + 'static {
+    /// Sends a request as a client would, and returns the answer once its head is there. The request ends when the body of
+    /// the answer is dropped. The URI is a path.
+    fn send(&self, request: Request<Bytes>) -> BoxFuture<'static, Result<Response<BodyParts>, ApiError>>;
+}
+
+/// The body of an answer, part by part as it comes.
+pub type BodyParts = BoxStream<'static, io::Result<Bytes>>;
 
 /// A route to an engine.
 #[derive(Debug, Clone)]

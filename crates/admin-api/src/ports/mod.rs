@@ -10,7 +10,7 @@ mod images;
 mod monitor;
 
 pub use checks::Checks;
-pub use data_plane::{Allowances, DataPlane, LimitHolder, LiveRoute, Spent};
+pub use data_plane::{Allowances, BodyParts, DataPlane, Inference, LimitHolder, LiveRoute, Spent};
 pub use deployment::{AfterImport, Deployment, ImportJob};
 pub use engines::{Drift, EngineLog, Engines, Live, LogStream, Preview, TestReport, TestType};
 pub use hub::{Hub, HubRepository};

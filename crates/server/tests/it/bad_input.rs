@@ -91,6 +91,25 @@ fn forms() -> Vec<Form> {
             "url urls task upstream_model api_key",
         ),
         form("PATCH", "/admin/models/{id}", 262_144, json!({}), MODEL),
+        form("POST", "/admin/system/container-images/load", 262_144, json!({ "path": "x" }), ""),
+    ];
+    forms.extend(chat_forms());
+    forms.extend(package_forms());
+    forms
+}
+
+fn form(
+    method: &'static str,
+    path: &'static str,
+    limit: usize,
+    required: Value,
+    optional: &'static str,
+) -> Form {
+    Form { method, path, limit, required, optional }
+}
+
+fn chat_forms() -> Vec<Form> {
+    vec![
         form(
             "POST",
             "/v1/chat/sessions",
@@ -105,20 +124,14 @@ fn forms() -> Vec<Form> {
             json!({ "role": "user", "content": "x" }),
             "metrics",
         ),
-        form("POST", "/admin/system/container-images/load", 262_144, json!({ "path": "x" }), ""),
-    ];
-    forms.extend(package_forms());
-    forms
-}
-
-fn form(
-    method: &'static str,
-    path: &'static str,
-    limit: usize,
-    required: Value,
-    optional: &'static str,
-) -> Form {
-    Form { method, path, limit, required, optional }
+        form(
+            "POST",
+            "/v1/chat/sessions/{id}/completions",
+            8 << 20,
+            json!({ "request": { "messages": [] } }),
+            "parent continues",
+        ),
+    ]
 }
 
 fn package_forms() -> Vec<Form> {
@@ -450,11 +463,11 @@ async fn a_query_parameter_that_is_unknown_or_out_of_bounds_is_named() {
                 let which = ["/inspect-folder", "/hub-config", "/model-manifests"]
                     .iter()
                     .any(|it| path.ends_with(it));
-                // Ids of jobs are of another form than this one.
-                let is_job = path.contains("/deployment/jobs/");
+                // Ids of jobs are of another form than this one, and nothing answers in the chat.
+                let missing = path.contains("/deployment/jobs/") || path.ends_with("/completions/current");
                 let empty = if which {
                     422
-                } else if is_job {
+                } else if missing {
                     404
                 } else {
                     503

@@ -43,7 +43,7 @@ fn parse(block: &str) -> Option<Event> {
 /// The stream, read event by event.
 pub(crate) struct Stream {
     response: reqwest::Response,
-    buffer: String,
+    buffer: Vec<u8>,
 }
 
 impl Stream {
@@ -52,22 +52,25 @@ impl Stream {
         if let Some(seen) = seen {
             request = request.header("last-event-id", seen);
         }
-        let response = request.send().await.unwrap();
+        Self::of(request.send().await.unwrap())
+    }
+
+    /// The events of an answer.
+    pub(crate) fn of(response: reqwest::Response) -> Self {
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
-        Self { response, buffer: String::new() }
+        Self { response, buffer: Vec::new() }
     }
 
     /// The next block of lines; `None` at the end.
     async fn block(&mut self) -> Option<String> {
         loop {
-            if let Some((block, rest)) = self.buffer.split_once("\n\n") {
-                let (block, rest) = (block.to_owned(), rest.to_owned());
-                self.buffer = rest;
-                return Some(block);
+            if let Some(end) = self.buffer.windows(2).position(|it| it == b"\n\n") {
+                let block = self.buffer.drain(..end + 2).take(end).collect();
+                return Some(String::from_utf8(block).unwrap());
             }
             let chunk = timeout(PATIENCE, self.response.chunk()).await.expect("something comes");
-            self.buffer += std::str::from_utf8(&chunk.unwrap()?).unwrap();
+            self.buffer.extend_from_slice(&chunk.unwrap()?);
         }
     }
 
@@ -246,7 +249,7 @@ async fn streams_have_bounds() {
     open.pop();
     let mut stream = eventually("the place is free", PATIENCE, async || {
         let answer = owner.request(Method::GET, "/admin/events").send().await.unwrap();
-        (answer.status() == 200).then(|| Stream { response: answer, buffer: String::new() })
+        (answer.status() == 200).then(|| Stream { response: answer, buffer: Vec::new() })
     })
     .await;
     assert_eq!(stream.next().await.kind, "snapshot");

@@ -17,6 +17,7 @@ mod base_dir;
 #[cfg(test)]
 mod browser_rules;
 #[cfg(test)]
+mod chat_answers;
 mod chat_sessions;
 #[cfg(test)]
 mod cli;

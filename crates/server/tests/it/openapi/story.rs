@@ -118,6 +118,7 @@ async fn routing(record: &mut Recorder, gateway: &Gateway, owner: &Client) {
     let text = json!({ "model": "m", "prompt": "Hello there" });
     record.send("tokenize", &key, "POST /tokenize", text).await;
     record.send("detokenize", &key, "POST /detokenize", json!({ "model": "m", "tokens": [1, 2] })).await;
+    stop_an_answer(record, owner).await;
     // The list's first row is the newest, by the millisecond: what came before is stored before the last one is sent.
     let before = key.post("/tokenize", &json!({ "model": "m", "prompt": "Hello there" })).await;
     owner.usage_of(before.header("x-request-id").unwrap()).await;
@@ -150,6 +151,22 @@ async fn routing(record: &mut Recorder, gateway: &Gateway, owner: &Client) {
     record.send("removeRegistryEntry", owner, "DELETE /admin/models/registry/elsewhere", None).await;
     let path = "DELETE /admin/models/registry?served_name=m";
     record.send("removeRegistryEntryByQuery", owner, path, None).await;
+}
+
+/// An answer in a chat that would never end, and its end.
+async fn stop_an_answer(record: &mut Recorder, owner: &Client) {
+    let silent = Simulator::start("--sim-hang-after-tokens 2").await;
+    let entry = json!({ "served_name": "silent", "url": silent.url(), "upstream_model": "m" });
+    owner.post("/admin/models/registry", &entry).await.expect(201);
+    let chat = json!({ "model_name": "silent", "engine_type": null });
+    let chat = owner.post("/v1/chat/sessions", &chat).await.expect(201);
+    let path = format!("/v1/chat/sessions/{}", chat["id"].as_str().unwrap());
+    let request = json!({ "request": { "messages": [{ "role": "user", "content": "Hello there" }] } });
+    let mut answer = owner.stream(&format!("{path}/completions"), &request).await;
+    while !answer.next().await.unwrap().is_some_and(|it| it.contains("\"tokens\"")) {}
+    record.send("stopChatAnswer", owner, &format!("DELETE {path}/completions/current"), None).await;
+    answer.rest().await.unwrap();
+    owner.delete("/admin/models/registry/silent").await.expect(200);
 }
 
 async fn models(record: &mut Recorder, owner: &Client) {
