@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 seconds=${FUZZ_SECONDS:-600}
-read -ra targets <<<"${FUZZ_TARGETS:-gguf safetensors config dump}"
+read -ra targets <<<"${FUZZ_TARGETS:-gguf safetensors config dump images}"
 [[ "$seconds" =~ ^[1-9][0-9]*$ ]] || die "FUZZ_SECONDS must be a number of seconds, not \`$seconds\`"
 have cargo || die "Rust is missing: install it with rustup"
 cargo +nightly --version >/dev/null 2>&1 ||
