@@ -2776,6 +2776,8 @@ export interface Operations {
       limit?: number;
       /** The number of entries to skip. */
       offset?: number;
+      /** Only the request with this id, as the header `X-Request-Id` of its answer and every error say it. An id that the gateway made is found whenever the request was; ids that clients chose are looked for within the range. */
+      req_id?: string;
       /** How many hours the range reaches back from its end, if there is no `from`. */
       hours?: number;
       /** The first moment of the range. */
@@ -3359,6 +3361,8 @@ export interface Operations {
       limit?: number;
       /** The number of entries to skip. */
       offset?: number;
+      /** Only the request with this id, as the header `X-Request-Id` of its answer and every error say it. An id that the gateway made is found whenever the request was; ids that clients chose are looked for within the range. */
+      req_id?: string;
       /** How many hours the range reaches back from its end, if there is no `from`. */
       hours?: number;
       /** The first moment of the range. */

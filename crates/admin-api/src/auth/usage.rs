@@ -8,7 +8,7 @@ use crate::{
     error::Outcome,
     operation::{Listed, Operation, Page, Query, query},
     usage::{
-        self, READ_ERRORS, UsageView,
+        self, OfRequest, READ_ERRORS, UsageView,
         aggregate::{self, GroupView, Grouping},
         filter::OwnFilter,
         series::{self, Step, Steps},
@@ -18,6 +18,7 @@ use crate::{
 query! {
     pub(crate) struct OwnUsageQuery {
         page: Page,
+        of_request: OfRequest,
         filter: OwnFilter,
     }
 }
@@ -29,9 +30,9 @@ pub(crate) const LIST: Operation = Operation::new("listOwnUsage", "Own recent re
 pub(crate) async fn list(
     app: State<App>,
     caller: Caller,
-    Query(OwnUsageQuery { page, filter }): Query<OwnUsageQuery>,
+    Query(OwnUsageQuery { page, of_request, filter }): Query<OwnUsageQuery>,
 ) -> Outcome<Listed<UsageView>> {
-    usage::rows(&app, filter.owned_by(&caller, app.clock.now())?, page).await
+    usage::rows(&app, filter.owned_by(&caller, app.clock.now())?, of_request, page).await
 }
 
 query! {

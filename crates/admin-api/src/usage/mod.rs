@@ -28,6 +28,9 @@ use crate::{
 /// What all reads of usage may answer: those of one caller run one after the other, and only a few may wait.
 pub(crate) const READ_ERRORS: &[ErrorCode] = &[ErrorCode::TooManyAttempts];
 
+/// Most rows of one request id. More only come from a client that sends the same id each time.
+const MOST_OF_ONE_ID: i64 = 1000;
+
 view! {
     /// A row of the ledger. An export has the same fields in the same order.
     #[derive(Debug)]
@@ -94,8 +97,18 @@ impl From<UsageRow> for UsageView {
 }
 
 query! {
+    /// One request among all.
+    pub(crate) struct OfRequest {
+        /// Only the request with this id, as the header `X-Request-Id` of its answer and every error say it. An id that the
+        /// gateway made is found whenever the request was; ids that clients chose are looked for within the range.
+        req_id: Option<String>,
+    }
+}
+
+query! {
     pub(crate) struct UsageQuery {
         page: Page,
+        of_request: OfRequest,
         filter: Filter,
     }
 }
@@ -107,14 +120,23 @@ pub(crate) const LIST: Operation = Operation::new("listUsage", "Recent requests"
 pub(crate) async fn list(
     app: State<App>,
     caller: Caller,
-    Query(UsageQuery { page, filter }): Query<UsageQuery>,
+    Query(UsageQuery { page, of_request, filter }): Query<UsageQuery>,
 ) -> Outcome<Listed<UsageView>> {
-    rows(&app, filter.managed_by(&caller, app.clock.now())?, page).await
+    rows(&app, filter.managed_by(&caller, app.clock.now())?, of_request, page).await
 }
 
 /// Returns one page of the rows that the filter lets through.
-pub(crate) async fn rows(app: &App, of: Scoped, page: Page) -> Outcome<Listed<UsageView>> {
+pub(crate) async fn rows(
+    app: &App,
+    of: Scoped,
+    of_request: OfRequest,
+    page: Page,
+) -> Outcome<Listed<UsageView>> {
     let _place = app.bounds.long_reads.begin(of.asks).await?;
+    if let Some(req_id) = of_request.req_id {
+        let rows = app.store.read().await?.usage_of_request(&of.filter, &req_id, MOST_OF_ONE_ID).await?;
+        return Ok(page.of(rows.into_iter().map(UsageView::from).collect()));
+    }
     let (rows, total) = app.store.read().await?.usage(&of.filter, page.limit, page.offset).await?;
     Ok(Listed(rows.into_iter().map(UsageView::from).collect(), total))
 }

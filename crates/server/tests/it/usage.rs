@@ -217,6 +217,35 @@ async fn requests_without_a_model_are_a_group_that_can_be_asked_for() {
     }
 }
 
+#[tokio::test]
+async fn a_request_is_found_by_the_id_of_its_error() {
+    for database in Database::all("usage: by request id") {
+        let team = Team::on(database).await;
+        let (_, key) = team.owner.new_key(&json!({})).await;
+        let failed = key.chat("nowhere").await;
+        let id = failed.json["request_id"].as_str().unwrap();
+        let chosen =
+            key.request(reqwest::Method::POST, "/v1/chat/completions").header("x-request-id", "mine");
+        assert_eq!(key.send(chosen.json(&gantry_testkit::chat("nowhere"))).await.status, 404);
+        wait_for_rows(&team.owner, 2).await;
+        for id in [id, "mine"] {
+            let rows = get(&team.owner, &format!("?req_id={id}")).await;
+            assert_eq!(
+                (column(&rows, "req_id"), column(&rows, "status_code")),
+                (vec![&json!(id)], vec![&json!(404)])
+            );
+        }
+        // A range of an hour long ago: the id says when its request was.
+        let long_ago = "&from=2020-01-01T00:00:00Z&to=2020-01-01T01:00:00Z";
+        assert_eq!(get(&team.owner, &format!("?req_id={id}{long_ago}")).await.as_array().unwrap().len(), 1);
+        assert_eq!(get(&team.owner, &format!("?req_id=mine{long_ago}")).await, json!([]));
+        assert_eq!(get(&team.owner, "?req_id=nobody").await, json!([]));
+        // It is the owner's key: for others there is no such request.
+        let own = team.user.get(&format!("/auth/usage?req_id={id}")).await.expect(200);
+        assert_eq!(own, json!([]));
+    }
+}
+
 /// A gateway on SQLite whose ledger got rows behind its back, as another gateway would add them.
 async fn with_rows(rows: &[UsageRow]) -> (Gateway, Client, Store) {
     let gateway = gateway(Database::Sqlite).await;

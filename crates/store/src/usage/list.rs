@@ -15,10 +15,11 @@ use uuid::Uuid;
 use super::{
     DAY, HOUR, UsageFilter,
     rollups::{Grain, Plan, TimeRange, range_of},
-    select::{UsageRecord, Wanted, bind, by_driver, columns, matching},
+    select::{Driver, UsageRecord, Wanted, bind, by_driver, columns, matching},
 };
 use crate::{
     StoreError, StoreResult, Tx,
+    page::clean,
     tx::{next, on_db},
 };
 
@@ -128,6 +129,41 @@ impl Tx {
             }
         }
         Ok((rows, total))
+    }
+
+    /// Returns the rows of a request by the id that its client saw, newest first, at most `limit`. A client may choose that id,
+    /// and choose it again. An id that the gateway made says when its request came: its row is found whenever that was. Other
+    /// ids are looked for in the rows within the filter's range.
+    pub async fn usage_of_request(
+        &mut self,
+        filter: &UsageFilter,
+        req_id: &str,
+        limit: i64,
+    ) -> StoreResult<Vec<UsageRow>> {
+        const SQL: [&str; 7] =
+            by_driver!(concat!("SELECT ", columns!()), " AND req_id = $11 ORDER BY id DESC LIMIT $12");
+        let wanted = Wanted::new(filter);
+        let since = self.usage_raw_since().await?.0;
+        let made = req_id.parse::<Uuid>().ok().filter(|it| it.get_version_num() == 7);
+        let made = made.map(gantry_domain::usage::time_of);
+        // The row has the id of the request, unless the client gave that.
+        let exactly = made.map(|at| (TimeRange::new(at.0.max(since), at.0 + 1), SQL[Driver::Time as usize]));
+        let mut range = range_of(filter);
+        range.from = range.from.max(since);
+        let within = (range, SQL[wanted.driver() as usize]);
+        for (range, sql) in exactly.into_iter().chain([within]) {
+            let rows: Vec<UsageRecord> = on_db!(self, |conn| {
+                bind!(sqlx::query_as(sql), &wanted, range)
+                    .bind(clean(req_id))
+                    .bind(limit)
+                    .fetch_all(conn)
+                    .await
+            })?;
+            if !rows.is_empty() {
+                return rows.into_iter().map(UsageRow::try_from).collect();
+            }
+        }
+        Ok(Vec::new())
     }
 
     /// Returns the stretches of a plan that have matching rows, oldest first.

@@ -42,7 +42,10 @@ on_both! {
             metrics: json!({ "ttft_ms": 8 }).as_object().cloned(),
             created_at: at(9),
         };
+        assert_eq!(tx.newest_chat_message(first.id).await.unwrap(), 0);
         let id = tx.insert_chat_message(first.id, &said, Some("a title")).await.unwrap();
+        assert_eq!(tx.newest_chat_message(first.id).await.unwrap(), id);
+        assert_eq!(tx.newest_chat_message(second.id).await.unwrap(), 0);
         let read = tx.chat_messages(first.id, 0, 10).await.unwrap();
         assert_eq!(read, [ChatMessage { id, content: "a\u{fffd}b".to_owned(), ..said.clone() }]);
         assert_eq!(tx.chat_messages(first.id, id, 10).await.unwrap(), [], "what comes after it");

@@ -77,6 +77,32 @@ on_both! {
         assert_eq!((found[0].model_name.as_str(), found[0].req_id.as_str()), ("a\u{fffd}b", "\u{fffd}"));
     }
 
+    async fn a_request_is_found_by_the_id_that_its_client_saw(db: &Database) {
+        let own = UsageRow { req_id: id_at(at(1), 1).to_string(), ..row(at(1), 1) };
+        // Two clients sent the same id, one of them in the form that the gateway's have.
+        let chosen = [UsageRow { req_id: "mine".to_owned(), ..row(at(2), 2) }, UsageRow { req_id: "mine".to_owned(), ..row(at(9), 3) }];
+        let alike = UsageRow { req_id: id_at(at(5), 77).to_string(), user_id: Some(UserId(5)), ..row(at(4), 4) };
+        let mut tx = db.store.write().await.unwrap();
+        tx.insert_usage(&[own.clone(), chosen[0].clone(), chosen[1].clone(), alike.clone()]).await.unwrap();
+        let all = UsageFilter::default();
+        let mut find = async |filter: &UsageFilter, id: &str| -> Vec<_> {
+            let rows = tx.usage_of_request(filter, id, 10).await.unwrap();
+            rows.into_iter().map(|it| it.id).collect()
+        };
+        assert_eq!(find(&all, &own.req_id).await, [own.id]);
+        assert_eq!(find(&all, "mine").await, [chosen[1].id, chosen[0].id]);
+        assert_eq!(find(&all, &alike.req_id).await, [alike.id]);
+        assert!(find(&all, "\0").await.is_empty());
+        // Its own time finds it outside of the range, but not for somebody who may not see it.
+        let late = UsageFilter { from: at(8), ..all.clone() };
+        assert_eq!(find(&late, &own.req_id).await, [own.id]);
+        assert_eq!(find(&late, "mine").await, [chosen[1].id]);
+        for foreign in [UsageFilter { user_id: Some(UserId(6)), ..all.clone() }, UsageFilter { org_id: Some(OrgId(2)), ..all.clone() }] {
+            assert!(find(&foreign, &own.req_id).await.is_empty());
+            assert!(find(&foreign, &alike.req_id).await.is_empty());
+        }
+    }
+
     async fn rows_are_filtered_and_paged_newest_first(db: &Database) {
         let rows = [
             row(at(0), 0),
