@@ -8,6 +8,7 @@ import { ErrorNote } from "@/kit/error-state";
 import { Panel } from "@/kit/panel";
 import { type Column, Table } from "@/kit/table";
 import { Middle } from "@/kit/text";
+import { engineName, useT as useModelT } from "@/parts/models/t";
 import { ImportModel } from "./import-model";
 import { useT } from "./t";
 
@@ -50,6 +51,7 @@ export function PackageContents({ dir, base, busy }: { dir: string; base: string
 
 function useColumns(): Column<ManifestEntry>[] {
   const t = useT().importing;
+  const m = useModelT();
   const format = useFormat();
   return [
     {
@@ -70,7 +72,7 @@ function useColumns(): Column<ManifestEntry>[] {
         </span>
       ),
     },
-    { id: "engine", head: t.columns.engine, wide: true, cell: (it) => it.engine_type ?? "–" },
+    { id: "engine", head: t.columns.engine, wide: true, cell: (it) => engineName(it.engine_type, m) },
     {
       id: "image",
       head: t.columns.image,

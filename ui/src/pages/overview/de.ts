@@ -43,7 +43,6 @@ export const de = {
     engine: "Engine",
     running: "Unterwegs",
     cache: "KV-Cache",
-    simulator: "Simulator",
     waiting: (n: string) => `+${n} wartend`,
   },
   failures: {
@@ -59,10 +58,12 @@ export const de = {
   machine: {
     title: "Maschine",
     more: "System",
-    cpu: "Prozessoren",
-    memory: "Arbeitsspeicher",
-    disk: (holds: string) => `Platte (${holds})`,
+    cpu: "CPU",
+    memory: "Speicher",
+    disk: (holds: string) => `Datenträger (${holds})`,
+    holds: { data: "Daten", models: "Modelle", hub_cache: "Hub-Cache" },
     of: (used: string, all: string) => `${used} von ${all}`,
+    full: (used: string, share: string) => `${used} · ${share} voll`,
     cores: (n: string) => `${n} Kerne`,
     gpu: (index: number, name: string) => `GPU ${index} · ${name}`,
     otherProcesses: "Andere Prozesse",

@@ -39,7 +39,6 @@ export const en = {
     engine: "Engine",
     running: "In flight",
     cache: "KV cache",
-    simulator: "simulator",
     waiting: (n: string) => `+${n} waiting`,
   },
   failures: {
@@ -55,10 +54,12 @@ export const en = {
   machine: {
     title: "Machine",
     more: "System",
-    cpu: "Processors",
+    cpu: "CPU",
     memory: "Memory",
     disk: (holds: string) => `Disk (${holds})`,
+    holds: { data: "data", models: "models", hub_cache: "hub cache" },
     of: (used: string, all: string) => `${used} of ${all}`,
+    full: (used: string, share: string) => `${used} · ${share} full`,
     cores: (n: string) => `${n} cores`,
     gpu: (index: number, name: string) => `GPU ${index} · ${name}`,
     otherProcesses: "Other processes",

@@ -32,6 +32,7 @@ export const de = {
   diskOf: (holds: string) => `Datenträger (${holds})`,
   holds: { data: "Daten", models: "Modelle", hub_cache: "Hub-Cache" },
   of: (used: string, all: string) => `${used} von ${all}`,
+  full: (used: string, share: string) => `${used} · ${share} voll`,
   gateway: "Prozess des Gateways",
   rss: "Speicher",
   fds: "Offene Dateien",

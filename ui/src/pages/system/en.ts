@@ -30,6 +30,7 @@ export const en = {
   diskOf: (holds: string) => `Disk (${holds})`,
   holds: { data: "data", models: "models", hub_cache: "hub cache" },
   of: (used: string, all: string) => `${used} of ${all}`,
+  full: (used: string, share: string) => `${used} · ${share} full`,
   gateway: "Gateway process",
   rss: "Memory",
   fds: "Open files",
