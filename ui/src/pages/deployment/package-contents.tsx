@@ -1,4 +1,4 @@
-import { useDeferredValue, useState } from "react";
+import { useState } from "react";
 import { type ManifestEntry, useManifests } from "@/data/deployment";
 import { useMay } from "@/data/session";
 import { useFormat } from "@/i18n";
@@ -6,6 +6,7 @@ import { StateShape } from "@/kit/badge";
 import { Button } from "@/kit/button";
 import { ErrorNote } from "@/kit/error-state";
 import { Panel } from "@/kit/panel";
+import { useRested } from "@/kit/rested";
 import { type Column, Table } from "@/kit/table";
 import { Middle } from "@/kit/text";
 import { engineName, useT as useModelT } from "@/parts/models/t";
@@ -16,7 +17,7 @@ import { useT } from "./t";
 export function PackageContents({ dir, base, busy }: { dir: string; base: string; busy: boolean }) {
   const t = useT().importing;
   const may = useMay();
-  const manifests = useManifests(useDeferredValue(dir));
+  const manifests = useManifests(useRested(dir));
   const [chosen, setChosen] = useState<ManifestEntry | null>(null);
   const columns = useColumns();
   if (!dir) return null;
