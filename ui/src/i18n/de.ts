@@ -143,6 +143,7 @@ export const de = {
     tooMany: "Zu viele Anfragen. Warten Sie kurz und versuchen Sie es dann erneut.",
     required: "Das wird gebraucht.",
     notNumber: "Schreiben Sie eine Zahl.",
+    notWhole: "Schreiben Sie eine ganze Zahl.",
     atLeast: (least: string) => `Mindestens ${least}.`,
     atMost: (most: string) => `Höchstens ${most}.`,
   },

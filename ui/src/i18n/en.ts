@@ -141,6 +141,7 @@ export const en = {
     tooMany: "Too many requests. Wait a moment, then try again.",
     required: "This is needed.",
     notNumber: "Write a number.",
+    notWhole: "Write a whole number.",
     atLeast: (least: string) => `At least ${least}.`,
     atMost: (most: string) => `At most ${most}.`,
   },

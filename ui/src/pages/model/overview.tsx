@@ -104,7 +104,10 @@ function About({ model }: { model: Model }) {
             t.fact.state,
             <span key="state" className="flex flex-wrap items-center gap-2">
               <StateBadge state={model.state} />
-              {readiness.data && <Prose text={readiness.data.detail} className="text-ink-2" />}
+              {/* Why it failed stands above. */}
+              {readiness.data && model.state !== "failed" && (
+                <Prose text={readiness.data.detail} className="text-ink-2" />
+              )}
             </span>,
           ],
           [t.fact.engine, `${m.engine[model.engine_type]}${model.simulator ? ` · ${m.simulator}` : ""}`],
@@ -116,7 +119,7 @@ function About({ model }: { model: Model }) {
             </code>,
           ],
           [t.fact.autostart, model.autostart ? t.fact.on : t.fact.off],
-          [t.fact.restarts, model.restart_policy ?? "never"],
+          [t.fact.restarts, t.fact.policy[model.restart_policy ?? "never"]],
           [t.fact.token, model.hub_token_set ? t.fact.tokenSet : t.fact.tokenUnset],
           ...set.map(([name, value]): [React.ReactNode, string] => [
             <code key={name} className="break-all font-mono text-xs">
