@@ -20,7 +20,6 @@ export const de = {
     edit: "Bearbeiten",
     hide: "Ausblenden",
     more: "Mehr",
-    openMenu: "Menü öffnen",
     refresh: "Aktualisieren",
     remove: "Entfernen",
     reset: "Zurücksetzen",
@@ -100,7 +99,6 @@ export const de = {
     kit: "Bausteine",
     notFound: "Seite nicht gefunden",
     notFoundText: "Unter dieser Adresse gibt es nichts.",
-    toBuild: (name: string) => `Die Seite „${name}“ ist noch nicht gebaut.`,
   },
   shell: {
     skip: "Zum Inhalt springen",
@@ -157,7 +155,6 @@ export const de = {
     next: "Nächste Seite",
     actions: "Aktionen",
     asTable: "Als Tabelle zeigen",
-    asChart: "Als Diagramm zeigen",
   },
   changed: {
     text: "Jemand hat dies inzwischen geändert. Beim Speichern bleiben Ihre Werte, wo sie abweichen.",
@@ -186,6 +183,7 @@ export const de = {
   },
   chart: {
     time: "Zeit",
+    count: "Anzahl",
     none: "Keine Daten in diesem Zeitraum.",
     zoom: "Zum Vergrößern ziehen",
     isolate: (name: string) => `Nur ${name} zeigen`,
@@ -197,8 +195,6 @@ export const de = {
     showPassword: "Passwort zeigen",
     hidePassword: "Passwort verbergen",
     capsLock: "Die Feststelltaste ist an.",
-    increase: "Erhöhen",
-    decrease: "Verringern",
     notFound: "Nichts passt.",
   },
   commands: {

@@ -41,6 +41,7 @@ export const de = {
   editTitle: (name: string) => `${name} bearbeiten`,
   revoke: "Widerrufen",
   revokeTitle: (name: string) => `Schlüssel ${name} widerrufen?`,
+  revokeThis: (name: string) => `Schlüssel ${name} widerrufen`,
   revokeText: (used: string) =>
     `Programme, die ihn benutzen, werden ab jetzt abgewiesen. ${used} Das lässt sich nicht rückgängig machen.`,
   lastUsed: (when: string, exact: string) => `Zuletzt benutzt wurde er am ${exact} (${when}).`,

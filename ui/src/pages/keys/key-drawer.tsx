@@ -1,7 +1,7 @@
 import { Ban, ChartNoAxesColumn, Pencil } from "lucide-react";
 import type { ReactNode } from "react";
 import type { Key } from "@/api/types";
-import { useT as useCommonT, useFormat } from "@/i18n";
+import { useT as useCommonT } from "@/i18n";
 import { Badge } from "@/kit/badge";
 import { Button } from "@/kit/button";
 import { Drawer } from "@/kit/drawer";
@@ -50,7 +50,6 @@ export function KeyDrawer({ prefix, found, onClose, onEdit, onRevoke }: KeyDrawe
 function Opened({ of, onEdit, onRevoke }: { of: Key; onEdit?: () => void; onRevoke: () => void }) {
   const t = useT();
   const c = useCommonT();
-  const format = useFormat();
   const revoked = of.status === "revoked";
   return (
     <div className="flex flex-col gap-6">
@@ -84,7 +83,12 @@ function Opened({ of, onEdit, onRevoke }: { of: Key; onEdit?: () => void; onRevo
           ],
           [t.columns.owner, of.username ?? t.ofOrg],
           [t.columns.org, of.org_name],
-          [t.columns.scopes, format.list(scopesOf(of).map((it) => t.scope[it]))],
+          [
+            t.columns.scopes,
+            scopesOf(of)
+              .map((it) => t.scope[it])
+              .join(", "),
+          ],
           [t.columns.models, of.models?.join(", ") ?? t.allModels],
           [
             t.columns.addresses,

@@ -48,7 +48,7 @@ export const de = {
   failures: {
     title: "Neueste Fehler",
     none: "Kein Fehler in den letzten 24 Stunden.",
-    model: (name: string) => `${name} läuft nicht`,
+    model: (name: string) => `${name} ist fehlgeschlagen`,
     request: (status: number, model: string) => `${status} von ${model}`,
     noModel: "eine Anfrage ohne Modell",
     logs: "Protokoll",
@@ -67,7 +67,7 @@ export const de = {
     cores: (n: string) => `${n} Kerne`,
     gpu: (index: number, name: string) => `GPU ${index} · ${name}`,
     otherProcesses: "Andere Prozesse",
-    driver: "Treiber und nicht gemeldet",
+    driver: "Treiber und nicht Gemeldetes",
     noGpu: "Keine GPU gefunden.",
     unknownMemory: "Der Treiber meldet ihren Speicher nicht.",
   },

@@ -44,7 +44,7 @@ export const en = {
   failures: {
     title: "Newest failures",
     none: "No failure in the last 24 hours.",
-    model: (name: string) => `${name} does not run`,
+    model: (name: string) => `${name} failed`,
     request: (status: number, model: string) => `${status} from ${model}`,
     noModel: "a request without a model",
     logs: "Logs",
@@ -63,7 +63,7 @@ export const en = {
     cores: (n: string) => `${n} cores`,
     gpu: (index: number, name: string) => `GPU ${index} · ${name}`,
     otherProcesses: "Other processes",
-    driver: "Driver and unreported",
+    driver: "Driver, and what is not reported",
     noGpu: "No GPU was found.",
     unknownMemory: "The driver does not report its memory.",
   },

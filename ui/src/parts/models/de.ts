@@ -114,7 +114,6 @@ export const de: typeof en = {
     json: "Ein JSON-Objekt",
     badJson: "Das ist kein JSON-Objekt.",
     badPairs: "In jede Zeile gehört NAME=Wert.",
-    injected: (value) => `Gantry übergibt ${value}.`,
     tuned: (value, why) => `Abgestimmter Wert: ${value}. ${why}`,
     takeTuned: (value) => `${value} nehmen`,
     between: (least, most) => `${least} bis ${most}`,

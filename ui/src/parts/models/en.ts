@@ -112,7 +112,6 @@ export const en = {
     json: "A JSON object",
     badJson: "This is no JSON object.",
     badPairs: "Write NAME=value on each line.",
-    injected: (value: string) => `Gantry passes ${value}.`,
     tuned: (value: string, why: string) => `Tuned value: ${value}. ${why}`,
     takeTuned: (value: string) => `Use ${value}`,
     between: (least: string, most: string) => `${least} to ${most}`,
