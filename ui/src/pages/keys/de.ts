@@ -101,10 +101,7 @@ export const de = {
     model: "Modell",
     noModel: "Zurzeit ist kein Modell aufrufbar; die Beispiele nennen eines, das es nicht gibt.",
     shellKey: "Die Beispiele lesen das Token aus GANTRY_API_KEY.",
-    python: "Python",
-    javascript: "JavaScript",
     app: "Programm",
-    webuiText: "In Open WebUI: Admin-Einstellungen, Verbindungen, OpenAI-API. Oder starten Sie es so:",
   },
   test: {
     title: "Schlüssel prüfen",

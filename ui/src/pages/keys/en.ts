@@ -98,10 +98,7 @@ export const en = {
     model: "Model",
     noModel: "No model can be called just now, so the snippets name one that is not there.",
     shellKey: "The snippets read the token from GANTRY_API_KEY.",
-    python: "Python",
-    javascript: "JavaScript",
     app: "Program",
-    webuiText: "In Open WebUI: Admin settings, Connections, OpenAI API. Or start it with:",
   },
   test: {
     title: "Test this key",

@@ -4,6 +4,7 @@ export const de: typeof en = {
   engine: { vllm: "vLLM", llamacpp: "llama.cpp", none: "keine" },
   task: { generate: "Text", embed: "Embeddings", rerank: "Reranking" },
   simulator: "Simulator",
+  openWebUi: "In Open WebUI: Admin-Einstellungen, Verbindungen, OpenAI-API. Oder starten Sie es so:",
   start: {
     label: (name) => `Start von ${name}`,
     phases: {

@@ -2,6 +2,7 @@ export const en = {
   engine: { vllm: "vLLM", llamacpp: "llama.cpp", none: "none" },
   task: { generate: "Text", embed: "Embeddings", rerank: "Reranking" },
   simulator: "Simulator",
+  openWebUi: "In Open WebUI: Admin settings, Connections, OpenAI API. Or start it with:",
   start: {
     label: (name: string) => `Start of ${name}`,
     phases: {
