@@ -209,7 +209,6 @@ export const de = {
     stop: (model: string) => `${model} stoppen`,
     logs: (model: string) => `Protokoll von ${model}`,
     started: (model: string) => `${model} startet.`,
-    stopped: (model: string) => `${model} stoppt.`,
   },
   shortcuts: {
     title: "Tastenkürzel",

@@ -207,7 +207,6 @@ export const en = {
     stop: (model: string) => `Stop ${model}`,
     logs: (model: string) => `Logs of ${model}`,
     started: (model: string) => `${model} is starting.`,
-    stopped: (model: string) => `${model} is stopping.`,
   },
   shortcuts: {
     title: "Keyboard shortcuts",

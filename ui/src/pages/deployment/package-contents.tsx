@@ -59,7 +59,7 @@ function useColumns(): Column<ManifestEntry>[] {
       id: "model",
       head: t.columns.model,
       cell: (it) => (
-        <span className="flex min-w-0 max-w-64 flex-col">
+        <span className="flex min-w-0 max-w-36 flex-col sm:max-w-64">
           <Middle text={it.served_name} className="font-medium" />
           {it.redacted.length > 0 && (
             <span className="whitespace-normal text-ink-2 text-xs">{t.setAgain(it.redacted.join(", "))}</span>

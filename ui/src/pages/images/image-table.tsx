@@ -38,7 +38,7 @@ export function ImageTable({
       id: "image",
       head: process ? t.columns.program : t.columns.image,
       cell: (it) => (
-        <span className="flex min-w-0 max-w-md items-center gap-1">
+        <span className="flex min-w-0 max-w-44 items-center md:max-w-md gap-1">
           <Middle text={it.image} end={16} className="font-mono text-xs" />
           <CopyButton text={it.image} />
         </span>

@@ -124,7 +124,7 @@ export const de: typeof en = {
     waiting: "Wartend",
     requests: "Anfragen",
     cache: "KV-Cache belegt",
-    rate: "Erzeugte Tokens je Sekunde",
+    rate: "Tokens je Sekunde",
     ttft: "Zeit bis zum ersten Token",
     latency: "Latenz",
     p50: "p50",

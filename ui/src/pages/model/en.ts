@@ -121,7 +121,7 @@ export const en = {
     waiting: "Waiting",
     requests: "Requests",
     cache: "KV cache in use",
-    rate: "Generated tokens per second",
+    rate: "Tokens per second",
     ttft: "Time to first token",
     latency: "Latency",
     p50: "p50",

@@ -32,7 +32,11 @@ export function ModelList({ models }: { models: ListState<Model> }) {
       id: "name",
       head: t.models.name,
       cell: (it) => (
-        <Link to="/models/$id" params={{ id: String(it.id) }} className="flex max-w-64 font-medium text-ink">
+        <Link
+          to="/models/$id"
+          params={{ id: String(it.id) }}
+          className="flex max-w-36 font-medium sm:max-w-52 text-ink"
+        >
           <Middle text={it.served_name} />
         </Link>
       ),

@@ -39,7 +39,7 @@ export const en = {
   gpus: {
     title: "GPUs",
     none: "No GPU was found.",
-    why: "Capabilities says why.",
+    why: "The reason stands under Capabilities.",
     other: "Other processes",
     driver: "Driver, and what is not reported",
     noMemory: "The driver does not report its memory.",
