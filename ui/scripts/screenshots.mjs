@@ -122,6 +122,9 @@ for (const [name, path, act = async () => {}, allowed = []] of SHOTS.filter(([it
     await until("quiet", async () => page.pending() === 0);
     await act(page);
     await until("quiet", async () => page.pending() === 0);
+    // Charts come in a part of their own, which is asked for once there is something to draw.
+    await page.waitForTimeout(300);
+    await until("quiet", async () => page.pending() === 0);
     await look(page, name);
     page.forbid();
   });

@@ -1,6 +1,6 @@
 import { useNavigate } from "@tanstack/react-router";
 import { CirclePlay, CircleStop, Copy, KeyRound, type LucideIcon, Plus, ScrollText } from "lucide-react";
-import { useModels, useStartModel, useStopModel } from "@/data/models";
+import { useModels, useStartModel } from "@/data/models";
 import { useMay } from "@/data/session";
 import { useT } from "@/i18n";
 import { copyText } from "@/kit/copy";
@@ -27,7 +27,6 @@ export function useCommands(): CommandEntry[] {
   const navigate = useNavigate();
   const { data: models = [] } = useModels({ enabled: may("listModels") });
   const start = useStartModel();
-  const stop = useStopModel();
   const said = (text: string) => ({
     onSuccess: () => toast(text),
     onError: (error: unknown) => toastError(error),
@@ -90,7 +89,8 @@ export function useCommands(): CommandEntry[] {
           id: `stop ${id}`,
           label: t.commands.stop(name),
           icon: CircleStop,
-          run: () => stop.mutate({ id }, said(t.commands.stopped(name))),
+          // Its page asks first, as it does wherever a model is stopped.
+          run: () => void navigate({ to: "/models/$id", params, search: { ask: "stop" } }),
         };
     return [open, { group: "models", ...change }, logs];
   });

@@ -23,6 +23,22 @@ export function positionOf(buckets: Bucket[], value: number): number {
   return (index + inside) / buckets.length;
 }
 
+type Placed = { label: string; place: number };
+
+/** Gives marks that stand close together one name, at the last of them: "p50, p95". */
+export function namedMarks(marks: Placed[]): (Placed & { id: string })[] {
+  const sorted = marks.toSorted((a, b) => a.place - b.place);
+  let waiting: string[] = [];
+  return sorted.map(({ label, place }, index) => {
+    waiting.push(label);
+    const next = sorted[index + 1];
+    if (next && next.place - place < 0.15) return { id: label, label: "", place };
+    const name = waiting.join(", ");
+    waiting = [];
+    return { id: label, label: name, place };
+  });
+}
+
 /** How values are spread: TTFT, latency. */
 export function Histogram({ buckets, label, write, marks = [], height = 140 }: HistogramProps) {
   const t = useT();
@@ -36,6 +52,7 @@ export function Histogram({ buckets, label, write, marks = [], height = 140 }: H
     );
   const range = ({ from, to }: Bucket) =>
     to === null ? t.chart.from(write(from)) : `${write(from)}–${write(to)}`;
+  const named = namedMarks(marks.map((it) => ({ ...it, place: positionOf(buckets, it.at) })));
   const every = Math.ceil(buckets.length / 6);
   return (
     <figure aria-label={label}>
@@ -54,15 +71,19 @@ export function Histogram({ buckets, label, write, marks = [], height = 140 }: H
             </div>
           ))}
         </div>
-        {marks.map((mark) => (
+        {named.map((mark) => (
           <div
-            key={mark.label}
+            key={mark.id}
             className="pointer-events-none absolute top-0 bottom-0 border-ink-2 border-l border-dashed"
-            style={{ left: `${positionOf(buckets, mark.at) * 100}%` }}
+            style={{ left: `${mark.place * 100}%` }}
           >
-            <span className="-mt-0.5 absolute left-1 whitespace-nowrap bg-panel px-0.5 text-ink-2 text-xs leading-4">
-              {mark.label}
-            </span>
+            {mark.label && (
+              <span
+                className={`-mt-0.5 absolute whitespace-nowrap bg-panel px-0.5 text-ink-2 text-xs leading-4 ${mark.place > 0.8 ? "right-1" : "left-1"}`}
+              >
+                {mark.label}
+              </span>
+            )}
           </div>
         ))}
       </div>
@@ -75,7 +96,7 @@ export function Histogram({ buckets, label, write, marks = [], height = 140 }: H
       </div>
       <ChartTable
         label={label}
-        head={[label, t.table.rows("")].map((it) => it.trim())}
+        head={[label, t.chart.count]}
         rows={buckets.map((it) => [range(it), format.integer(it.count)])}
       />
     </figure>

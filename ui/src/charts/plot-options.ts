@@ -45,6 +45,8 @@ const fillOf = (pane: Pane, color: string) =>
   pane.stacked ? `${color}70` : pane.area ? `${color}22` : undefined;
 
 type Latest = {
+  /** The first pane of a chart names its marks; the others have their lines only. */
+  first: boolean;
   pane: Pane;
   marks?: Mark[];
   onZoom?: (from: number, to: number) => void;
@@ -63,8 +65,30 @@ export function drawnValues(pane: Pane, only: string | null): (number | null)[][
   });
 }
 
+/** How many names of marks stand below each other where they would cover each other. */
+const ROWS = 4;
+
+/** Where the names in each row end that are drawn so far. */
+type Taken = number[];
+
+/** Returns the row in which a name has room, and takes it; `undefined` if there is none. */
+export function rowFor(taken: Taken, from: number, width: number): number | undefined {
+  for (let row = 0; row < ROWS; row += 1) {
+    if ((taken[row] ?? -Infinity) > from) continue;
+    taken[row] = from + width;
+    return row;
+  }
+}
+
 /** Draws a line at a position, with a word beside it. */
-function line(u: uPlot, vertical: boolean, at: number, color: string, label: string): void {
+function line(
+  u: uPlot,
+  vertical: boolean,
+  at: number,
+  color: string,
+  label: string,
+  taken: Taken = [],
+): void {
   const { ctx, bbox } = u;
   const pixel = Math.round(u.valToPos(at, vertical ? "x" : "y", true));
   const [low, high] = vertical ? [bbox.left, bbox.left + bbox.width] : [bbox.top, bbox.top + bbox.height];
@@ -81,8 +105,17 @@ function line(u: uPlot, vertical: boolean, at: number, color: string, label: str
   ctx.font = `${11 * devicePixelRatio}px "Inter Variable", sans-serif`;
   ctx.textBaseline = "bottom";
   if (vertical) {
-    ctx.textAlign = "left";
-    ctx.fillText(label, pixel + 3 * devicePixelRatio, bbox.top + 12 * devicePixelRatio);
+    const width = ctx.measureText(label).width + 8 * devicePixelRatio;
+    // A name that would leave the chart stands left of its line.
+    const left = pixel + width > high;
+    const row = rowFor(taken, left ? pixel - width : pixel, width);
+    ctx.textAlign = left ? "right" : "left";
+    if (row !== undefined)
+      ctx.fillText(
+        label,
+        pixel + (left ? -3 : 3) * devicePixelRatio,
+        bbox.top + (row + 1) * 13 * devicePixelRatio,
+      );
   } else {
     ctx.textAlign = "right";
     ctx.fillText(label, bbox.left + bbox.width, pixel - 2 * devicePixelRatio);
@@ -125,8 +158,9 @@ export function optionsOf({ latest, colors, format, sync, width }: Given): uPlot
         grid: { stroke: colors.line, width: 1 },
         size: 64,
         splits: (u, _, low, high) => {
-          const raw = niceStep((high - low) / Math.max(2, Math.floor(u.height / 48)));
-          const step = latest.current.pane.whole ? Math.max(1, raw) : raw;
+          const raw = (high - low) / Math.max(2, Math.floor(u.height / 48));
+          const { whole, binary } = latest.current.pane;
+          const step = binary ? binaryStep(raw) : whole ? Math.max(1, niceStep(raw)) : niceStep(raw);
           return Array.from({ length: Math.floor(high / step) + 1 }, (_, index) => index * step);
         },
         values: (_, splits) => splits.map((it) => latest.current.pane.write(it)),
@@ -157,12 +191,20 @@ export function optionsOf({ latest, colors, format, sync, width }: Given): uPlot
         (u) => {
           for (const it of latest.current.pane.thresholds ?? [])
             line(u, false, it.at, colors[`${it.tone}-solid`], it.label);
-          for (const it of latest.current.marks ?? [])
-            line(u, true, it.at / 1000, it.tone ? colors[`${it.tone}-solid`] : colors["text-3"], it.label);
+          const taken: Taken = [];
+          for (const it of latest.current.marks ?? []) {
+            const color = it.tone ? colors[`${it.tone}-solid`] : colors["text-3"];
+            line(u, true, it.at / 1000, color, latest.current.first ? it.label : "", taken);
+          }
         },
       ],
     },
   };
+}
+
+/** Returns the power of two that is at least `raw`: sizes in MiB then have whole GiB on their scale. */
+export function binaryStep(raw: number): number {
+  return raw > 0 ? 2 ** Math.ceil(Math.log2(raw)) : 1;
 }
 
 /** Returns 1, 2 or 5 times a power of ten that is at least `raw`. */

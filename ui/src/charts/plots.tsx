@@ -14,7 +14,7 @@ export default function Plots({ times, panes, marks, onZoom, only, onOnly }: Pro
   const sync = useRef(`gantry-${Math.random().toString(36).slice(2)}`);
   return (
     <div className="flex flex-col gap-3">
-      {panes.map((pane) => (
+      {panes.map((pane, index) => (
         <div key={pane.id}>
           <Legend
             pane={pane}
@@ -24,6 +24,7 @@ export default function Plots({ times, panes, marks, onZoom, only, onOnly }: Pro
             time={at === null ? undefined : times[at]}
           />
           <Plot
+            first={index === 0}
             pane={pane}
             times={times}
             marks={marks}
@@ -39,19 +40,20 @@ export default function Plots({ times, panes, marks, onZoom, only, onOnly }: Pro
 }
 
 type PlotProps = Pick<Props, "times" | "marks" | "onZoom" | "only"> & {
+  first: boolean;
   pane: Pane;
   sync: string;
   onCursor: (at: number | null) => void;
 };
 
-function Plot({ pane, times, marks, onZoom, only, sync, onCursor }: PlotProps) {
+function Plot({ first, pane, times, marks, onZoom, only, sync, onCursor }: PlotProps) {
   const t = useT();
   const format = useFormat();
   const colors = useColors();
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
-  const latest = useRef({ pane, marks, onZoom, onCursor });
-  latest.current = { pane, marks, onZoom, onCursor };
+  const latest = useRef({ first, pane, marks, onZoom, onCursor });
+  latest.current = { first, pane, marks, onZoom, onCursor };
   const shape = pane.series.map((it) => `${it.id} ${it.label} ${it.color}`).join("\n");
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: a plot is made anew only if its form changes; values go in below

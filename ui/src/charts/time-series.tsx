@@ -17,6 +17,8 @@ export type Pane = {
   stacked?: boolean;
   /** Counts: the scale has whole numbers only. */
   whole?: boolean;
+  /** Sizes in MiB: the steps of the scale are powers of two. */
+  binary?: boolean;
   /** The end of the scale, as 100 for percent. */
   max?: number;
   /** Lines across, as at a limit. */

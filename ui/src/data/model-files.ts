@@ -11,15 +11,6 @@ export function useLocalFolders() {
   });
 }
 
-/** Where the models folder is, and how much space it has. */
-export function useBaseDir() {
-  return useQuery({
-    queryKey: [...modelKeys.all, "base-dir"],
-    queryFn: ({ signal }) => call("getModelsBaseDir", { signal }),
-    staleTime: 60_000,
-  });
-}
-
 /** What a folder or a file is. `null` asks nothing. */
 export function useInspection(folder: string | null) {
   return useQuery({

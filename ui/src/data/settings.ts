@@ -16,11 +16,12 @@ export function useSettings(enabled = true) {
   });
 }
 
-/** The folder that model files are in. */
+/** The folder that model files are in, and how much room its disk has. */
 export function useModelsBaseDir(enabled = true) {
   return useQuery({
     queryKey: settingKeys.baseDir,
     queryFn: ({ signal }) => call("getModelsBaseDir", { signal }),
+    refetchInterval: 30_000,
     enabled,
   });
 }

@@ -15,15 +15,6 @@ export function useHost(enabled = true) {
   });
 }
 
-export function useSystemSummary(enabled = true) {
-  return useQuery({
-    queryKey: systemKeys.summary,
-    queryFn: ({ signal }) => call("getSystemSummary", { signal }),
-    refetchInterval: 5000,
-    enabled,
-  });
-}
-
 /** GPUs with the processes that hold their memory. */
 export function useGpus(enabled = true) {
   return useQuery({

@@ -16,16 +16,6 @@ export function useUsageRows(query: Given<Query<"listUsage">>, options: Options 
   });
 }
 
-/** Sums by model, key, user or organisation. */
-export function useUsageAggregate(query: Given<Query<"aggregateUsage">>, options: Options = {}) {
-  return useQuery({
-    queryKey: [...usageKeys.all, "aggregate", query],
-    queryFn: ({ signal }) => callPage("aggregateUsage", { query, signal }),
-    placeholderData: keepPreviousData,
-    ...options,
-  });
-}
-
 /** Sums over time, one entry for every bucket. */
 export function useUsageSeries(query: Given<Query<"getUsageSeries">>, options: Options = {}) {
   return useQuery({

@@ -20,7 +20,6 @@ export const de = {
     edit: "Bearbeiten",
     hide: "Ausblenden",
     more: "Mehr",
-    openMenu: "Menü öffnen",
     refresh: "Aktualisieren",
     remove: "Entfernen",
     reset: "Zurücksetzen",
@@ -100,7 +99,6 @@ export const de = {
     kit: "Bausteine",
     notFound: "Seite nicht gefunden",
     notFoundText: "Unter dieser Adresse gibt es nichts.",
-    toBuild: (name: string) => `Die Seite „${name}“ ist noch nicht gebaut.`,
   },
   shell: {
     skip: "Zum Inhalt springen",
@@ -143,6 +141,7 @@ export const de = {
     tooMany: "Zu viele Anfragen. Warten Sie kurz und versuchen Sie es dann erneut.",
     required: "Das wird gebraucht.",
     notNumber: "Schreiben Sie eine Zahl.",
+    notWhole: "Schreiben Sie eine ganze Zahl.",
     atLeast: (least: string) => `Mindestens ${least}.`,
     atMost: (most: string) => `Höchstens ${most}.`,
   },
@@ -156,7 +155,6 @@ export const de = {
     next: "Nächste Seite",
     actions: "Aktionen",
     asTable: "Als Tabelle zeigen",
-    asChart: "Als Diagramm zeigen",
   },
   changed: {
     text: "Jemand hat dies inzwischen geändert. Beim Speichern bleiben Ihre Werte, wo sie abweichen.",
@@ -185,6 +183,7 @@ export const de = {
   },
   chart: {
     time: "Zeit",
+    count: "Anzahl",
     none: "Keine Daten in diesem Zeitraum.",
     zoom: "Zum Vergrößern ziehen",
     isolate: (name: string) => `Nur ${name} zeigen`,
@@ -196,8 +195,6 @@ export const de = {
     showPassword: "Passwort zeigen",
     hidePassword: "Passwort verbergen",
     capsLock: "Die Feststelltaste ist an.",
-    increase: "Erhöhen",
-    decrease: "Verringern",
     notFound: "Nichts passt.",
   },
   commands: {
@@ -212,7 +209,6 @@ export const de = {
     stop: (model: string) => `${model} stoppen`,
     logs: (model: string) => `Protokoll von ${model}`,
     started: (model: string) => `${model} startet.`,
-    stopped: (model: string) => `${model} stoppt.`,
   },
   shortcuts: {
     title: "Tastenkürzel",

@@ -18,7 +18,6 @@ export const en = {
     edit: "Edit",
     hide: "Hide",
     more: "More",
-    openMenu: "Open menu",
     refresh: "Refresh",
     remove: "Remove",
     reset: "Reset",
@@ -98,7 +97,6 @@ export const en = {
     kit: "Components",
     notFound: "Page not found",
     notFoundText: "There is nothing at this address.",
-    toBuild: (name: string) => `The page “${name}” is not built yet.`,
   },
   shell: {
     skip: "Skip to the content",
@@ -141,6 +139,7 @@ export const en = {
     tooMany: "Too many requests. Wait a moment, then try again.",
     required: "This is needed.",
     notNumber: "Write a number.",
+    notWhole: "Write a whole number.",
     atLeast: (least: string) => `At least ${least}.`,
     atMost: (most: string) => `At most ${most}.`,
   },
@@ -154,7 +153,6 @@ export const en = {
     next: "Next page",
     actions: "Actions",
     asTable: "Show as a table",
-    asChart: "Show as a chart",
   },
   changed: {
     text: "Somebody changed this meanwhile. Saving keeps your values where they differ.",
@@ -183,6 +181,7 @@ export const en = {
   },
   chart: {
     time: "Time",
+    count: "Count",
     none: "No data in this range.",
     zoom: "Drag to zoom",
     isolate: (name: string) => `Show only ${name}`,
@@ -194,8 +193,6 @@ export const en = {
     showPassword: "Show the password",
     hidePassword: "Hide the password",
     capsLock: "Caps Lock is on.",
-    increase: "Increase",
-    decrease: "Decrease",
     notFound: "Nothing matches.",
   },
   commands: {
@@ -210,7 +207,6 @@ export const en = {
     stop: (model: string) => `Stop ${model}`,
     logs: (model: string) => `Logs of ${model}`,
     started: (model: string) => `${model} is starting.`,
-    stopped: (model: string) => `${model} is stopping.`,
   },
   shortcuts: {
     title: "Keyboard shortcuts",

@@ -1,6 +1,5 @@
 import { cva } from "class-variance-authority";
 import type { ReactNode } from "react";
-import type { ModelState } from "@/api/types";
 import { type Dictionary, useT } from "@/i18n";
 import { cn } from "./cn";
 
@@ -29,11 +28,6 @@ const TONES: Record<StateWord, Tone> = {
   error: "bad",
   unknown: "idle",
 };
-
-/** Returns the kind of a state. */
-export function toneOf(state: StateWord | ModelState): Tone {
-  return TONES[state];
-}
 
 const style = cva("inline-flex items-center gap-1.5 whitespace-nowrap rounded-full font-medium", {
   variants: {

@@ -137,7 +137,7 @@ export function Segmented<T extends string>({ value, onValue, options, label, di
       {options.map((option) => (
         <label
           key={option.value}
-          className="relative inline-flex items-center whitespace-nowrap rounded-sm border border-transparent px-2.5 text-ink-2 text-sm hover:text-ink has-checked:border-line has-checked:bg-panel has-checked:font-medium has-checked:text-ink has-focus-visible:outline-2 has-focus-visible:outline-accent has-disabled:opacity-50"
+          className="relative inline-flex items-center whitespace-nowrap rounded-sm border border-transparent px-2 text-ink-2 text-sm hover:text-ink has-checked:border-line has-checked:bg-panel has-checked:font-medium has-checked:text-ink has-focus-visible:outline-2 has-focus-visible:outline-accent has-disabled:opacity-50"
         >
           <input
             type="radio"

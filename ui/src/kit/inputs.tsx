@@ -4,6 +4,7 @@ import { useFormat, useT } from "@/i18n";
 import { IconButton } from "./button";
 import { cn } from "./cn";
 import { useFieldProps } from "./field";
+import { readNumber } from "./read-number";
 
 /** The classes of everything that is typed into. */
 export const inputStyle =
@@ -109,6 +110,7 @@ export function NumberInput({
   className,
   ...props
 }: NumberInputProps) {
+  const t = useT();
   const { language } = useFormat();
   const shown = (of: number | null) =>
     of === null ? "" : language === "de" ? String(of).replace(".", ",") : String(of);
@@ -121,10 +123,8 @@ export function NumberInput({
     setText(value === null ? "" : language === "de" ? String(value).replace(".", ",") : String(value));
   }, [value, language]);
   const read = (typed: string): number | null => {
-    const number = Number(typed.trim().replace(",", "."));
-    return typed.trim() === "" || !Number.isFinite(number) || (integer && !Number.isInteger(number))
-      ? null
-      : number;
+    const number = readNumber(typed, language);
+    return number === null || (integer && !Number.isInteger(number)) ? null : number;
   };
   const give = (to: number | null) => {
     own.current = to;
@@ -143,25 +143,30 @@ export function NumberInput({
     value !== null && ((min !== undefined && value < min) || (max !== undefined && value > max));
   const field = useFieldProps();
   return (
-    <input
-      type="text"
-      inputMode={integer ? "numeric" : "decimal"}
-      autoComplete="off"
-      {...field}
-      aria-invalid={bad || outside || field["aria-invalid"] || undefined}
-      value={text}
-      onChange={(event) => {
-        setText(event.target.value);
-        give(read(event.target.value));
-      }}
-      onBlur={() => !bad && setText(shown(value))}
-      onKeyDown={(event) => {
-        if (event.key !== "ArrowUp" && event.key !== "ArrowDown") return;
-        event.preventDefault();
-        stepBy((event.key === "ArrowUp" ? step : -step) * (event.shiftKey ? 10 : 1));
-      }}
-      className={cn(inputStyle, "h-8 tabular-nums", className)}
-      {...props}
-    />
+    <div>
+      <input
+        type="text"
+        inputMode={integer ? "numeric" : "decimal"}
+        autoComplete="off"
+        {...field}
+        aria-invalid={bad || outside || field["aria-invalid"] || undefined}
+        value={text}
+        onChange={(event) => {
+          setText(event.target.value);
+          give(read(event.target.value));
+        }}
+        onBlur={() => !bad && setText(shown(value))}
+        onKeyDown={(event) => {
+          if (event.key !== "ArrowUp" && event.key !== "ArrowDown") return;
+          event.preventDefault();
+          stepBy((event.key === "ArrowUp" ? step : -step) * (event.shiftKey ? 10 : 1));
+        }}
+        className={cn(inputStyle, "h-8 tabular-nums", className)}
+        {...props}
+      />
+      <p aria-live="polite" className="text-bad text-sm">
+        {bad ? (integer ? t.errors.notWhole : t.errors.notNumber) : ""}
+      </p>
+    </div>
   );
 }

@@ -6,8 +6,15 @@ import { TextInput } from "./inputs";
 import { Kbd } from "./text";
 import { useUrlState } from "./url-state";
 
+type SearchInputProps = {
+  label: string;
+  param?: string;
+  /** A further search of a page, which `/` does not reach. */
+  keyless?: boolean;
+};
+
 /** The search of a page: its text stands in the address, 200 ms after the last key. `/` puts the focus there. */
-export function SearchInput({ label, param = "q" }: { label: string; param?: string }) {
+export function SearchInput({ label, param = "q", keyless }: SearchInputProps) {
   const t = useT();
   const [kept, keep] = useUrlState(param);
   const [text, setText] = useState(kept);
@@ -32,7 +39,7 @@ export function SearchInput({ label, param = "q" }: { label: string; param?: str
       <Search aria-hidden className="pointer-events-none absolute top-2 left-2.5 size-4 text-ink-3" />
       <TextInput
         type="search"
-        data-page-search=""
+        data-page-search={keyless ? undefined : ""}
         aria-label={label}
         placeholder={label}
         value={text}
@@ -43,9 +50,11 @@ export function SearchInput({ label, param = "q" }: { label: string; param?: str
         {text ? (
           <IconButton icon={X} label={t.do.clear} size="sm" onClick={() => setText("")} />
         ) : (
-          <span aria-hidden className="hidden p-1 pr-1.5 md:block">
-            <Kbd>/</Kbd>
-          </span>
+          !keyless && (
+            <span aria-hidden className="hidden p-1 pr-1.5 md:block">
+              <Kbd>/</Kbd>
+            </span>
+          )
         )}
       </span>
     </div>

@@ -84,13 +84,22 @@ export function Kbd({ children }: { children: ReactNode }) {
 
 type FactProps = { label: ReactNode; value: ReactNode; note?: ReactNode; children?: ReactNode };
 
+/** What is cut off shows on hover. */
+const titleOf = (shown: ReactNode) => (typeof shown === "string" ? shown : undefined);
+
 /** One number with its name: the figures at the top of a page. */
 export function Fact({ label, value, note, children }: FactProps) {
   return (
     <div className="flex min-w-0 flex-col gap-0.5">
-      <div className="truncate text-ink-2 text-sm">{label}</div>
+      <div className="truncate text-ink-2 text-sm" title={titleOf(label)}>
+        {label}
+      </div>
       <div className="truncate font-semibold text-xl tabular-nums">{value}</div>
-      {note && <div className="truncate text-ink-3 text-xs">{note}</div>}
+      {note && (
+        <div className="truncate text-ink-3 text-xs" title={titleOf(note)}>
+          {note}
+        </div>
+      )}
       {children}
     </div>
   );

@@ -47,7 +47,7 @@ export function Diff({ row }: { row: AuditRow }) {
 }
 
 function Line({ change, row, both }: { change: Change; row: AuditRow; both: boolean }) {
-  const cell = "break-words border-line border-b px-3 py-1.5 align-top";
+  const cell = "break-words border-line border-b px-3 py-1.5 align-baseline";
   return (
     <tr>
       <th scope="row" className={cn(cell, "text-left font-mono font-normal text-xs leading-5")}>
@@ -71,7 +71,7 @@ function Value({ value }: { value: unknown }) {
   const t = useT();
   if (value === undefined) return <span className="text-ink-2 italic">{t.diff.absent}</span>;
   if (value === "") return <span className="text-ink-2 italic">{t.diff.empty}</span>;
-  if (typeof value === "string") return <bdi className="whitespace-pre-wrap">{value}</bdi>;
+  if (typeof value === "string") return <bdi className="whitespace-pre-wrap leading-5">{value}</bdi>;
   const written = typeof value === "object" ? JSON.stringify(value, null, 1) : String(value);
   return <code className="whitespace-pre-wrap break-all font-mono text-xs leading-5">{written}</code>;
 }

@@ -71,7 +71,7 @@ export function Filters() {
         onValue={(object_type) => setUrl({ object_type })}
         options={[{ value: "", label: t.allObjects }, ...objects]}
       />
-      <SearchInput label={t.objectId} param="object_id" />
+      <SearchInput keyless label={t.objectId} param="object_id" />
       <Times />
       {filtered && (
         <Button look="quiet" icon={X} onClick={clear}>

@@ -109,7 +109,7 @@ function useColumns(setOpen: (to: string) => void): Column<AuditRow>[] {
         </button>
       ),
     },
-    { id: "at", head: t.columns.at, width: "8.5rem", cell: (it) => <RelativeTime at={it.at} /> },
+    { id: "at", head: t.columns.at, width: "10rem", cell: (it) => <RelativeTime inList at={it.at} /> },
     {
       id: "object",
       head: t.columns.object,

@@ -28,9 +28,13 @@ function ObjectLink({ row, children }: { row: AuditRow; children: ReactNode }) {
         {children}
       </Link>
     );
-  if (type === "user") return <Link to="/users">{children}</Link>;
-  if (type === "org") return <Link to="/organisations">{children}</Link>;
-  if (type === "key") return <Link to="/keys">{children}</Link>;
+  const of = (name: string) => text(row.after?.[name] ?? row.before?.[name]);
+  const links = {
+    user: { to: "/users", search: { name: of("username") } },
+    org: { to: "/organisations", search: { name: of("name") } },
+    key: { to: "/keys", search: { key: of("prefix") } },
+  } as const;
+  if (type === "user" || type === "org" || type === "key") return <Link {...links[type]}>{children}</Link>;
   if (type === "base_dir") return <Link to="/settings">{children}</Link>;
   if (type === "image") return <Link to="/images">{children}</Link>;
   if (type === "package") return <Link to="/deployment">{children}</Link>;
@@ -49,7 +53,14 @@ export function RowDrawer({ row, onClose }: { row: AuditRow; onClose: () => void
   const t = useT();
   const format = useFormat();
   const prefix = tokenPrefix(row);
-  const name = text(row.after?.served_name ?? row.before?.served_name ?? row.after?.name ?? row.before?.name);
+  const name = text(
+    row.after?.served_name ??
+      row.before?.served_name ??
+      row.after?.username ??
+      row.before?.username ??
+      row.after?.name ??
+      row.before?.name,
+  );
   const facts: [ReactNode, ReactNode][] = [
     [t.detail.when, format.dateTime(row.at)],
     [t.detail.who, `${actorText(row, t)}${prefix ? ` (${t.viaToken(prefix)})` : ""}`],

@@ -2,8 +2,8 @@ import { Checkbox, Segmented } from "@/kit/choices";
 import { Field } from "@/kit/field";
 import { PasswordInput, TextInput } from "@/kit/inputs";
 import { useT as useModelT } from "@/parts/models/t";
+import type { Draft } from "./draft";
 import { useT } from "./t";
-import type { Draft } from "./use-draft";
 
 type BasicsProps = {
   draft: Draft;

@@ -1,5 +1,4 @@
 import { FileBox, Folder } from "lucide-react";
-import type { Item } from "@/api/types";
 import { useInspection } from "@/data/model-files";
 import { useFormat } from "@/i18n";
 import { Badge } from "@/kit/badge";
@@ -7,9 +6,10 @@ import { Middle } from "@/kit/text";
 import { useT as useModelT } from "@/parts/models/t";
 import { FileVerdict } from "./file-verdict";
 import { useT } from "./t";
+import type { SourceEntry } from "./use-sources";
 
 /** One folder or file of the models folder: what it is, the engine that suits it, and whether it fits into this machine. */
-export function FolderRow({ folder, onChoose }: { folder: Item<"listLocalFolders">; onChoose: () => void }) {
+export function FolderRow({ folder, onChoose }: { folder: SourceEntry; onChoose: () => void }) {
   const t = useT();
   const m = useModelT();
   const format = useFormat();

@@ -1,8 +1,10 @@
 import type { Settings } from "@/data/model-files";
+import { Button } from "@/kit/button";
 import { formErrors } from "@/kit/form";
 import { Panel } from "@/kit/panel";
 import { SettingsForm } from "@/parts/models/settings-form";
 import { Basics } from "./basics";
+import { Beside, type BesideFiles } from "./beside";
 import { Capacity } from "./capacity";
 import { Outcome } from "./outcome";
 import { SaveBar } from "./save-bar";
@@ -10,13 +12,19 @@ import { useT } from "./t";
 import { IDENTITY, useDraft } from "./use-draft";
 import { useSave } from "./use-save";
 
-type DeployFormProps = { given: Settings; served?: string; longest: number | null };
+type DeployFormProps = {
+  given: Settings;
+  served?: string;
+  longest: number | null;
+  /** Files that lie beside the model and may be used with it. */
+  beside?: BesideFiles;
+};
 
 /** The settings of a new model beside what a start with them would do, and the two ways to save it. */
-export function DeployForm({ given, served = "", longest }: DeployFormProps) {
+export function DeployForm({ given, served = "", longest, beside }: DeployFormProps) {
   const t = useT();
   const edit = useDraft(given, served);
-  const save = useSave();
+  const save = useSave(edit.forget);
   const { draft } = edit;
   const names = [...IDENTITY, ...Object.keys(draft.settings), "local_path", "repo_id"];
   const saveErrors = formErrors(save.error, names);
@@ -24,11 +32,20 @@ export function DeployForm({ given, served = "", longest }: DeployFormProps) {
   const placed = edit.preview.error && edit.previewErrors.rest === undefined;
   return (
     <>
+      {edit.restored && (
+        <div role="status" className="flex flex-wrap items-center gap-3 text-sm">
+          <p>{draft.settings.repo_id === undefined ? t.restored : t.restoredNoToken}</p>
+          <Button size="sm" onClick={edit.startAnew}>
+            {t.startAnew}
+          </Button>
+        </div>
+      )}
       <div className="grid items-start gap-4 xl:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
         <div className="flex min-w-0 flex-col gap-4">
           <Panel title={t.basics}>
             <Basics draft={draft} onChange={edit.change} errorOf={errorOf} />
           </Panel>
+          {beside && <Beside beside={beside} settings={draft.settings} onChange={edit.set} />}
           <Panel title={t.settings}>
             <SettingsForm
               engine={draft.engine}

@@ -42,7 +42,12 @@ export function Local({ path }: { path: string }) {
       />
       {other.error && <ErrorState error={other.error} onRetry={other.refetch} />}
       {settings ? (
-        <DeployForm key={file} given={settings} longest={longest} />
+        <DeployForm
+          key={file}
+          given={settings}
+          longest={longest}
+          beside={{ encoders: folder.data.mmproj_files, adapters: folder.data.adapter_files }}
+        />
       ) : (
         file !== null && !other.error && other.isFetching && <Skeleton className="h-64" />
       )}

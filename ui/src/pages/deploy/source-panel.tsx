@@ -1,6 +1,6 @@
 import { Globe, RotateCw } from "lucide-react";
 import { useEffect, useState } from "react";
-import { useBaseDir, useLocalFolders } from "@/data/model-files";
+import { useModelsBaseDir } from "@/data/settings";
 import { useFormat } from "@/i18n";
 import { Button, IconButton } from "@/kit/button";
 import { EmptyState } from "@/kit/empty-state";
@@ -13,6 +13,7 @@ import { useSetUrl, useUrl } from "@/kit/url-state";
 import { FolderRow } from "./folder-row";
 import { parseSource } from "./source";
 import { useT } from "./t";
+import { useSources } from "./use-sources";
 
 const STEP = 10;
 
@@ -24,9 +25,9 @@ export function SourcePanel() {
   const { q: kept = "" } = useUrl();
   const [text, setText] = useState(kept);
   const [most, setMost] = useState(STEP);
-  const base = useBaseDir().data;
-  const folders = useLocalFolders();
-  const all = folders.data?.items ?? [];
+  const base = useModelsBaseDir().data;
+  const sources = useSources();
+  const all = sources.entries ?? [];
   const source = parseSource(
     text,
     base?.base_dir,
@@ -94,14 +95,14 @@ export function SourcePanel() {
             icon={RotateCw}
             size="sm"
             label={t.refresh}
-            busy={folders.isFetching}
-            onClick={() => void folders.refetch()}
+            busy={sources.isFetching}
+            onClick={sources.refetch}
           />
         }
       >
-        {folders.error && !folders.data ? (
-          <ErrorState error={folders.error} onRetry={folders.refetch} />
-        ) : !folders.data ? (
+        {sources.error && !sources.entries ? (
+          <ErrorState error={sources.error} onRetry={sources.refetch} />
+        ) : !sources.ready ? (
           <Skeleton className="m-4 h-40" />
         ) : all.length === 0 ? (
           <EmptyState title={t.emptyFolder} command={base && `cp MODEL.gguf ${base.base_dir}/`}>

@@ -6,13 +6,14 @@ import { toast, toastError } from "@/kit/toast";
 import { useT } from "./t";
 
 /** Saves a new model, starts it if that is wanted, and goes to its page. */
-export function useSave() {
+export function useSave(onSaved: () => void) {
   const t = useT();
   const navigate = useNavigate();
   const create = useCreateModel();
   const start = useStartModel();
   const run = async (body: Settings, andStart: boolean) => {
     const model = await create.mutateAsync(body as Body<"createModel">);
+    onSaved();
     if (andStart) {
       await start.mutateAsync({ id: model.id }).then(
         () => toast(t.started(model.served_name)),

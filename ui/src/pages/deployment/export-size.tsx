@@ -1,26 +1,14 @@
-import { useEffect, useState } from "react";
 import type { Body } from "@/api/types";
 import { type Segment, StackedBar } from "@/charts/stacked-bar";
 import { type Estimate, useEstimate } from "@/data/deployment";
 import { useFormat } from "@/i18n";
 import { StateShape } from "@/kit/badge";
 import { ErrorNote } from "@/kit/error-state";
+import { useRested } from "@/kit/rested";
 import { Skeleton } from "@/kit/skeleton";
 import { useT } from "./t";
 
 const COLORS = [1, 2, 3, 4, 5, 6] as const;
-
-/** A folder is typed letter by letter: the gateway is asked once that rests. */
-function useRested<T>(value: T): T {
-  const [rested, set] = useState(value);
-  const key = JSON.stringify(value);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: `key` is the value
-  useEffect(() => {
-    const timer = setTimeout(() => set(value), 300);
-    return () => clearTimeout(timer);
-  }, [key]);
-  return rested;
-}
 
 type Props = { body: Body<"estimateDeploymentSize">; since: boolean };
 

@@ -1,4 +1,4 @@
-import { useDeferredValue, useState } from "react";
+import { useState } from "react";
 import { type ManifestEntry, useManifests } from "@/data/deployment";
 import { useMay } from "@/data/session";
 import { useFormat } from "@/i18n";
@@ -6,8 +6,10 @@ import { StateShape } from "@/kit/badge";
 import { Button } from "@/kit/button";
 import { ErrorNote } from "@/kit/error-state";
 import { Panel } from "@/kit/panel";
+import { useRested } from "@/kit/rested";
 import { type Column, Table } from "@/kit/table";
 import { Middle } from "@/kit/text";
+import { engineName, useT as useModelT } from "@/parts/models/t";
 import { ImportModel } from "./import-model";
 import { useT } from "./t";
 
@@ -15,7 +17,7 @@ import { useT } from "./t";
 export function PackageContents({ dir, base, busy }: { dir: string; base: string; busy: boolean }) {
   const t = useT().importing;
   const may = useMay();
-  const manifests = useManifests(useDeferredValue(dir));
+  const manifests = useManifests(useRested(dir));
   const [chosen, setChosen] = useState<ManifestEntry | null>(null);
   const columns = useColumns();
   if (!dir) return null;
@@ -50,13 +52,14 @@ export function PackageContents({ dir, base, busy }: { dir: string; base: string
 
 function useColumns(): Column<ManifestEntry>[] {
   const t = useT().importing;
+  const m = useModelT();
   const format = useFormat();
   return [
     {
       id: "model",
       head: t.columns.model,
       cell: (it) => (
-        <span className="flex min-w-0 max-w-64 flex-col">
+        <span className="flex min-w-0 max-w-36 flex-col sm:max-w-64">
           <Middle text={it.served_name} className="font-medium" />
           {it.redacted.length > 0 && (
             <span className="whitespace-normal text-ink-2 text-xs">{t.setAgain(it.redacted.join(", "))}</span>
@@ -70,7 +73,7 @@ function useColumns(): Column<ManifestEntry>[] {
         </span>
       ),
     },
-    { id: "engine", head: t.columns.engine, wide: true, cell: (it) => it.engine_type ?? "–" },
+    { id: "engine", head: t.columns.engine, wide: true, cell: (it) => engineName(it.engine_type, m) },
     {
       id: "image",
       head: t.columns.image,

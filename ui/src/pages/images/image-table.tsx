@@ -5,6 +5,7 @@ import { CopyButton } from "@/kit/copy";
 import { Link } from "@/kit/link";
 import { type Column, Table } from "@/kit/table";
 import { Middle, RelativeTime } from "@/kit/text";
+import { engineName, useT as useModelT } from "@/parts/models/t";
 import { useT } from "./t";
 
 export type ShownImage = {
@@ -30,13 +31,14 @@ export function ImageTable({
   process: boolean;
 }) {
   const t = useT();
+  const m = useModelT();
   const format = useFormat();
   const columns: Column<ShownImage>[] = [
     {
       id: "image",
       head: process ? t.columns.program : t.columns.image,
       cell: (it) => (
-        <span className="flex min-w-0 max-w-md items-center gap-1">
+        <span className="flex min-w-0 max-w-44 items-center md:max-w-md gap-1">
           <Middle text={it.image} end={16} className="font-mono text-xs" />
           <CopyButton text={it.image} />
         </span>
@@ -64,7 +66,7 @@ export function ImageTable({
     { id: "used", head: t.columns.usedBy, cell: (it) => <UsedBy ids={it.models} /> },
   ];
   if (images.some((it) => it.engine))
-    columns.unshift({ id: "engine", head: t.columns.engine, cell: (it) => it.engine });
+    columns.unshift({ id: "engine", head: t.columns.engine, cell: (it) => engineName(it.engine, m) });
   return (
     <Table
       label={label}

@@ -4,6 +4,7 @@ import { useFormat } from "@/i18n";
 import { cn } from "@/kit/cn";
 import { Command } from "@/kit/code-block";
 import { Panel } from "@/kit/panel";
+import { Prose } from "@/parts/models/prose";
 import { useT } from "./t";
 
 type Props = {
@@ -44,7 +45,7 @@ export function Verdict({ images, missing, process, mayLoad }: Props) {
               <ul className="mt-1 flex list-disc flex-col gap-0.5 pl-4 text-sm">
                 {images.recommendations.map((it) => (
                   <li key={it} className="max-w-[90ch] break-words">
-                    {it}
+                    <Prose text={it} />
                   </li>
                 ))}
               </ul>

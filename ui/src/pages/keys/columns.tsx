@@ -1,6 +1,7 @@
 import type { Key } from "@/api/types";
 import { useT as useCommonT } from "@/i18n";
 import { LimitsInShort } from "@/kit/limits/limit-meters";
+import { NameButton } from "@/kit/name-button";
 import type { Column } from "@/kit/table";
 import { Middle, RelativeTime } from "@/kit/text";
 import { KeyState } from "./key-state";
@@ -19,14 +20,12 @@ export function useColumns({ own, withOrg, onOpen }: Given): Column<Key>[] {
       head: t.columns.name,
       sort: "name",
       cell: (it) => (
-        <button
-          type="button"
-          aria-label={t.open(it.name || it.prefix)}
-          onClick={() => onOpen(it)}
-          className="flex max-w-44 rounded-sm text-left font-medium text-accent-text hover:underline"
-        >
-          <Middle text={it.name || t.unnamed} className={it.name ? undefined : "text-ink-3 italic"} />
-        </button>
+        <NameButton
+          name={it.name || t.unnamed}
+          faint={!it.name}
+          label={t.open(it.name || it.prefix)}
+          onPress={() => onOpen(it)}
+        />
       ),
     },
     { id: "state", head: t.columns.state, cell: (it) => <KeyState of={it} /> },

@@ -41,6 +41,7 @@ export const de = {
   editTitle: (name: string) => `${name} bearbeiten`,
   revoke: "Widerrufen",
   revokeTitle: (name: string) => `Schlüssel ${name} widerrufen?`,
+  revokeThis: (name: string) => `Schlüssel ${name} widerrufen`,
   revokeText: (used: string) =>
     `Programme, die ihn benutzen, werden ab jetzt abgewiesen. ${used} Das lässt sich nicht rückgängig machen.`,
   lastUsed: (when: string, exact: string) => `Zuletzt benutzt wurde er am ${exact} (${when}).`,
@@ -100,10 +101,7 @@ export const de = {
     model: "Modell",
     noModel: "Zurzeit ist kein Modell aufrufbar; die Beispiele nennen eines, das es nicht gibt.",
     shellKey: "Die Beispiele lesen das Token aus GANTRY_API_KEY.",
-    python: "Python",
-    javascript: "JavaScript",
     app: "Programm",
-    webuiText: "In Open WebUI: Admin-Einstellungen, Verbindungen, OpenAI-API. Oder starten Sie es so:",
   },
   test: {
     title: "Schlüssel prüfen",

@@ -99,7 +99,7 @@ function Keys() {
                   <IconButton
                     icon={Ban}
                     size="sm"
-                    label={t.revokeTitle(it.name || it.prefix).replace("?", "")}
+                    label={t.revokeThis(it.name || it.prefix)}
                     onClick={() => setGone(it)}
                   />
                 </>

@@ -1,16 +1,13 @@
 import { Ban, ChartNoAxesColumn, Pencil } from "lucide-react";
 import type { ReactNode } from "react";
 import type { Key } from "@/api/types";
-import { useT as useCommonT, useFormat } from "@/i18n";
+import { useT as useCommonT } from "@/i18n";
 import { Badge } from "@/kit/badge";
 import { Button } from "@/kit/button";
-import { Drawer } from "@/kit/drawer";
-import { EmptyState } from "@/kit/empty-state";
-import { ErrorState } from "@/kit/error-state";
 import { Facts } from "@/kit/facts";
 import { LimitMeters } from "@/kit/limits/limit-meters";
 import { ButtonLink } from "@/kit/link";
-import { Skeleton } from "@/kit/skeleton";
+import { type Found, RecordDrawer } from "@/kit/record-drawer";
 import { RelativeTime } from "@/kit/text";
 import { KeyState } from "./key-state";
 import { scopesOf } from "./key-values";
@@ -20,8 +17,7 @@ import { UseIt } from "./use-it";
 
 type KeyDrawerProps = {
   prefix: string;
-  /** What the gateway says: `null`, there is no such key. */
-  found: { data: Key | null | undefined; error: unknown; refetch: () => unknown };
+  found: Found<Key>;
   onClose: () => void;
   /** Left out where the role does not allow it. */
   onEdit?: () => void;
@@ -31,26 +27,21 @@ type KeyDrawerProps = {
 /** One key: what it may do, what it has used, and how to use it. */
 export function KeyDrawer({ prefix, found, onClose, onEdit, onRevoke }: KeyDrawerProps) {
   const t = useT();
-  const { data: key, error, refetch } = found;
   return (
-    <Drawer open onClose={onClose} title={key?.name || `${prefix}…`}>
-      {error && !key ? (
-        <ErrorState error={error} onRetry={() => void refetch()} />
-      ) : key === undefined ? (
-        <Skeleton className="h-40" />
-      ) : key === null ? (
-        <EmptyState title={t.drawer.gone} />
-      ) : (
-        <Opened of={key} onEdit={onEdit} onRevoke={() => onRevoke(key)} />
-      )}
-    </Drawer>
+    <RecordDrawer
+      title={found.data?.name || `${prefix}…`}
+      found={found}
+      gone={t.drawer.gone}
+      onClose={onClose}
+    >
+      {(of) => <Opened of={of} onEdit={onEdit} onRevoke={() => onRevoke(of)} />}
+    </RecordDrawer>
   );
 }
 
 function Opened({ of, onEdit, onRevoke }: { of: Key; onEdit?: () => void; onRevoke: () => void }) {
   const t = useT();
   const c = useCommonT();
-  const format = useFormat();
   const revoked = of.status === "revoked";
   return (
     <div className="flex flex-col gap-6">
@@ -84,7 +75,12 @@ function Opened({ of, onEdit, onRevoke }: { of: Key; onEdit?: () => void; onRevo
           ],
           [t.columns.owner, of.username ?? t.ofOrg],
           [t.columns.org, of.org_name],
-          [t.columns.scopes, format.list(scopesOf(of).map((it) => t.scope[it]))],
+          [
+            t.columns.scopes,
+            scopesOf(of)
+              .map((it) => t.scope[it])
+              .join(", "),
+          ],
           [t.columns.models, of.models?.join(", ") ?? t.allModels],
           [
             t.columns.addresses,

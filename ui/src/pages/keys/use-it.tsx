@@ -3,7 +3,8 @@ import { useOwnModels } from "@/data/own-models";
 import { CodeBlock } from "@/kit/code-block";
 import { Field } from "@/kit/field";
 import { Select } from "@/kit/select";
-import { snippetsOf } from "./snippets";
+import { snippetsOf } from "@/parts/models/snippets";
+import { useT as useModelT } from "@/parts/models/t";
 import { useT } from "./t";
 
 /** The models that a key may call, those that answer now first. */
@@ -20,7 +21,7 @@ export function UseIt({ models, token }: { models: string[] | null; token?: stri
   const { all } = useModelsOf(models);
   const [chosen, choose] = useState("");
   const model = all.find((it) => it.served_name === chosen) ?? all[0];
-  const words = { python: t.use.python, javascript: t.use.javascript, webui: t.use.webuiText };
+  const m = useModelT();
   const name = model?.served_name ?? models?.[0] ?? "my-model";
   return (
     <section className="flex min-w-0 flex-col gap-3">
@@ -37,7 +38,7 @@ export function UseIt({ models, token }: { models: string[] | null; token?: stri
       {!model?.callable && <p className="text-ink-2 text-sm">{t.use.noModel}</p>}
       <CodeBlock
         label={t.use.app}
-        snippets={snippetsOf({ origin: location.origin, model: name, token }, words)}
+        snippets={snippetsOf({ origin: location.origin, model: name, token }, m.openWebUi)}
       />
       {!token && <p className="text-ink-3 text-sm">{t.use.shellKey}</p>}
     </section>

@@ -9,6 +9,7 @@ import { useT as useCommonT } from "@/i18n";
 import { Button, IconButton } from "@/kit/button";
 import { Menu, type MenuItem } from "@/kit/menu";
 import { toastError } from "@/kit/toast";
+import { useUrlState } from "@/kit/url-state";
 import { type Asked, ModelDialogs } from "./dialogs";
 import { useT } from "./t";
 
@@ -19,9 +20,16 @@ export function HeaderActions({ model }: { model: Model }) {
   const may = useMay();
   const navigate = useNavigate();
   const start = useStartModel();
-  const [asked, ask] = useState<Asked>({ kind: "none" });
+  const [word, setWord] = useUrlState("ask");
+  const [own, ask] = useState<Asked>({ kind: "none" });
   const { id, state, archived } = model;
   const idle = state === "stopped" || state === "failed";
+  // The command menu asks to stop a model by its address.
+  const asked: Asked = word === "stop" && !idle && may("stopModel") ? { kind: "stop" } : own;
+  const close = () => {
+    ask({ kind: "none" });
+    if (word) setWord("");
+  };
   const run = () =>
     start.mutate(
       { id },
@@ -71,7 +79,7 @@ export function HeaderActions({ model }: { model: Model }) {
       {items.length > 0 && (
         <Menu trigger={<IconButton icon={Ellipsis} size="sm" label={c.do.more} />} items={items} />
       )}
-      <ModelDialogs model={model} asked={asked} onClose={() => ask({ kind: "none" })} />
+      <ModelDialogs model={model} asked={asked} onClose={close} />
     </>
   );
 }

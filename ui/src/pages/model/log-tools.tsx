@@ -66,7 +66,7 @@ export function LogTools(props: LogToolsProps) {
           onClick={() => onMatch(1)}
         />
       </div>
-      <span aria-live="polite" className="min-w-16 text-ink-2 text-sm">
+      <span aria-live="polite" className={word ? "min-w-16 text-ink-2 text-sm" : "sr-only"}>
         {word &&
           (matches.length === 0
             ? t.log.noMatch

@@ -25,7 +25,6 @@ export function Logs({ model }: { model: Model }) {
   const diagnosis = useDiagnosis(model.id, model.state);
   const [maker] = useState(() => new LineMaker());
   const all = useMemo(() => maker.lines(log.lines, log.first), [maker, log.lines, log.first]);
-  const levels = level.split(",").filter(Boolean);
   const lines = useMemo(
     () => (level === "" ? all : all.filter((it) => level.split(",").includes(it.level))),
     [all, level],
@@ -52,11 +51,22 @@ export function Logs({ model }: { model: Model }) {
     setAt(next);
     show(matches[next] ?? 0);
   };
+  /** A line that a filter hides: it is shown once the filter is gone. */
+  const [wanted, setWanted] = useState<string | null>(null);
   const jump = (quote: string) => {
     const place = placeOf(lines, quote);
     if (place >= 0) return show(place);
-    if (levels.length > 0) setUrl({ level: undefined });
+    if (level === "") return;
+    setWanted(quote);
+    setUrl({ level: undefined });
   };
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once, when the filter is gone
+  useEffect(() => {
+    if (wanted === null || level !== "") return;
+    setWanted(null);
+    const place = placeOf(lines, wanted);
+    if (place >= 0) show(place);
+  }, [wanted, level]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new word begins at its newest match
   useEffect(() => {
     if (word === "" || matches.length === 0) return setCurrent(null);

@@ -127,11 +127,16 @@ function Since({ model }: { model: Model }) {
   ];
   return (
     <Panel title={t.metrics.since}>
-      <TimeSeries
-        label={t.metrics.since}
-        times={samples.length > 1 ? samples.map((it) => it.at) : []}
-        panes={panes}
-      />
+      {samples.length > 1 ? (
+        <TimeSeries
+          label={t.metrics.since}
+          times={samples.map((it) => it.at)}
+          // Engines differ in what they say of themselves.
+          panes={panes.filter(({ series }) => series.some(({ values }) => values.some((it) => it !== null)))}
+        />
+      ) : (
+        <p className="text-ink-2 text-sm">{t.metrics.none}</p>
+      )}
     </Panel>
   );
 }

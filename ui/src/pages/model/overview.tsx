@@ -13,7 +13,7 @@ import { Checks, CommandView } from "@/parts/models/checks";
 import { MemoryBars } from "@/parts/models/memory-bar";
 import { Prose } from "@/parts/models/prose";
 import { settingsOf, shown } from "@/parts/models/settings";
-import { snippetsFor } from "@/parts/models/snippets";
+import { snippetsOf } from "@/parts/models/snippets";
 import { useT as useModelT } from "@/parts/models/t";
 import { Verdict } from "@/parts/models/verdict";
 import { Notices } from "./notices";
@@ -55,6 +55,7 @@ export function Overview({ model }: { model: Model }) {
 
 function Access({ model }: { model: Model }) {
   const t = useT();
+  const m = useModelT();
   const base = `${location.origin}/v1`;
   return (
     <Panel title={t.access}>
@@ -66,7 +67,13 @@ function Access({ model }: { model: Model }) {
             [t.modelName, <Copied key="name" text={model.served_name} />],
           ]}
         />
-        <CodeBlock label={t.snippet} snippets={snippetsFor(location.origin, model.served_name, model.task)} />
+        <CodeBlock
+          label={t.snippet}
+          snippets={snippetsOf(
+            { origin: location.origin, model: model.served_name, task: model.task },
+            m.openWebUi,
+          )}
+        />
         <p className="text-ink-2 text-sm">
           {t.keyNote}{" "}
           <Link to="/keys" search={{ dialog: "create" }} className="underline">
@@ -104,7 +111,10 @@ function About({ model }: { model: Model }) {
             t.fact.state,
             <span key="state" className="flex flex-wrap items-center gap-2">
               <StateBadge state={model.state} />
-              {readiness.data && <Prose text={readiness.data.detail} className="text-ink-2" />}
+              {/* Why it failed stands above. */}
+              {readiness.data && model.state !== "failed" && (
+                <Prose text={readiness.data.detail} className="text-ink-2" />
+              )}
             </span>,
           ],
           [t.fact.engine, `${m.engine[model.engine_type]}${model.simulator ? ` · ${m.simulator}` : ""}`],
@@ -116,7 +126,7 @@ function About({ model }: { model: Model }) {
             </code>,
           ],
           [t.fact.autostart, model.autostart ? t.fact.on : t.fact.off],
-          [t.fact.restarts, model.restart_policy ?? "never"],
+          [t.fact.restarts, t.fact.policy[model.restart_policy ?? "never"]],
           [t.fact.token, model.hub_token_set ? t.fact.tokenSet : t.fact.tokenUnset],
           ...set.map(([name, value]): [React.ReactNode, string] => [
             <code key={name} className="break-all font-mono text-xs">

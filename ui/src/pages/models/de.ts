@@ -36,8 +36,8 @@ export const de: typeof en = {
   selected: (count) => (count === 1 ? "1 Modell ausgewählt" : `${count} Modelle ausgewählt`),
   startAll: "Starten",
   stopAll: "Stoppen",
-  bulkDone: (done) => (done === 1 ? "1 Modell hat seinen Auftrag." : `${done} Modelle haben ihren Auftrag.`),
-  bulkFailed: (names) => `Abgelehnt wurde es für ${names}.`,
+  bulkDone: (done) => (done === 1 ? "1 Modell startet." : `${done} Modelle starten.`),
+  bulkFailed: (names) => `Das Gateway lehnte es ab, ${names} zu starten.`,
   stopTitle: (name) => `${name} stoppen?`,
   stopTitleMany: (count) => `${count} Modelle stoppen?`,
   stopText:
@@ -49,7 +49,6 @@ export const de: typeof en = {
     "Legen Sie eine GGUF-Datei oder einen Checkpoint-Ordner in den Modellordner, oder nennen Sie ein Repository des Hubs.",
   noMatch: "Kein Modell passt zu diesen Filtern.",
   clearFilters: "Filter löschen",
-  pages: (from, to, total) => `${from} bis ${to} von ${total}`,
   history: "Letzte Proben, die älteste zuerst",
   probe: (at, result) => `${at}: ${result}`,
   probeOk: (latency) => `antwortete in ${latency}`,
@@ -59,7 +58,6 @@ export const de: typeof en = {
   inFlight: "Laufende Anfragen",
   listed: "Modelle, die sie nennt",
   noProbe: "Sie wurde noch nicht geprüft.",
-  probeNow: "Jetzt prüfen",
   entry: {
     add: "Engine anderswo hinzufügen",
     change: (name) => `${name} ändern`,

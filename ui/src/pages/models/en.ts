@@ -33,8 +33,8 @@ export const en = {
   selected: (count: number) => (count === 1 ? "1 model selected" : `${count} models selected`),
   startAll: "Start",
   stopAll: "Stop",
-  bulkDone: (done: number) => (done === 1 ? "1 model has its order." : `${done} models have their order.`),
-  bulkFailed: (names: string) => `It was refused for ${names}.`,
+  bulkDone: (done: number) => (done === 1 ? "1 model is starting." : `${done} models are starting.`),
+  bulkFailed: (names: string) => `The gateway refused to start ${names}.`,
   stopTitle: (name: string) => `Stop ${name}?`,
   stopTitleMany: (count: number) => `Stop ${count} models?`,
   stopText:
@@ -46,7 +46,6 @@ export const en = {
     "Put a GGUF file or a checkpoint folder into the models folder, or name a repository of the hub.",
   noMatch: "No model matches these filters.",
   clearFilters: "Clear the filters",
-  pages: (from: string, to: string, total: string) => `${from} to ${to} of ${total}`,
   history: "Last probes, oldest first",
   probe: (at: string, result: string) => `${at}: ${result}`,
   probeOk: (latency: string) => `answered in ${latency}`,
@@ -56,7 +55,6 @@ export const en = {
   inFlight: "Requests in flight",
   listed: "Models that it lists",
   noProbe: "It was not probed yet.",
-  probeNow: "Probe now",
   entry: {
     add: "Add an engine elsewhere",
     change: (name: string) => `Change ${name}`,

@@ -8,13 +8,13 @@ import { Checkbox } from "@/kit/choices";
 import { EmptyState } from "@/kit/empty-state";
 import { FilterChips } from "@/kit/filter-chips";
 import { ButtonLink } from "@/kit/link";
+import { Pager } from "@/kit/pager";
 import { Panel } from "@/kit/panel";
 import { SearchInput } from "@/kit/search-input";
 import { Table } from "@/kit/table";
 import { BulkBar } from "./bulk-bar";
 import { columnsOf } from "./columns";
 import { type Asked, Dialogs } from "./dialogs";
-import { Pager } from "./pager";
 import { RowActions } from "./row-actions";
 import { RowDetail } from "./row-detail";
 import { type Row, STATES, stateOf } from "./rows";
@@ -125,7 +125,7 @@ export function ModelList({ asked, ask }: { asked: Asked; ask: (to: Asked) => vo
             )
           }
         />
-        <Pager page={list.page} last={list.last} total={found?.length ?? 0} onPage={list.setPage} />
+        <Pager at={list.at} total={found?.length} />
       </Panel>
       <Dialogs asked={asked} ask={ask} entries={rows} onStopped={() => setChosen(new Set())} />
     </>

@@ -84,15 +84,19 @@ export function EntryDialog({ entry, names, onClose }: EntryDialogProps) {
         >
           <TextArea mono rows={2} value={urls} onValue={setUrls} spellCheck={false} />
         </Field>
-        <Segmented
-          label={t.entry.task}
-          value={task}
-          onValue={setTask}
-          options={[
-            { value: "generate", label: m.task.generate },
-            { value: "embed", label: m.task.embed },
-          ]}
-        />
+        <Field label={t.entry.task} error={errors.of("task")}>
+          <div>
+            <Segmented
+              label={t.entry.task}
+              value={task}
+              onValue={setTask}
+              options={[
+                { value: "generate", label: m.task.generate },
+                { value: "embed", label: m.task.embed },
+              ]}
+            />
+          </div>
+        </Field>
         <Field
           label={t.entry.upstream}
           help={t.entry.upstreamHelp}

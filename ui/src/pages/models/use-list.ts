@@ -2,10 +2,11 @@ import { useMemo } from "react";
 import { useModels } from "@/data/models";
 import { useRegistry } from "@/data/registry";
 import { useUpstreams } from "@/data/upstreams";
+import { usePage } from "@/kit/pager";
 import { useSetUrl, useUrl } from "@/kit/url-state";
 import { pick, type Row, rowsOf, stateOf } from "./rows";
 
-export const PAGE = 100;
+const PAGE = 100;
 
 const wordsOf = (text: string | undefined) => (text ?? "").split(",").filter(Boolean);
 
@@ -26,8 +27,7 @@ export function useList() {
     () => rows && pick(rows, { q, states: wordsOf(state), sort }),
     [rows, q, state, sort],
   );
-  const last = Math.max(0, Math.ceil((found?.length ?? 0) / PAGE) - 1);
-  const page = Math.min(last, Math.max(0, Number(url.page ?? 1) - 1 || 0));
+  const at = usePage(JSON.stringify([q, state, archived]), PAGE);
   const [opened, closed] = [wordsOf(open), wordsOf(shut)];
   // What starts or has failed is open by itself, until somebody closes it.
   const asks = (row: Row) => ["starting", "loading", "failed"].includes(stateOf(row));
@@ -41,14 +41,12 @@ export function useList() {
     models,
     rows,
     found,
-    shown: found?.slice(page * PAGE, (page + 1) * PAGE),
-    page,
-    last,
+    shown: found?.slice(at.offset, at.offset + PAGE),
+    at,
     archived,
-    setArchived: (to: boolean) => change({ archived: to ? "1" : undefined, page: undefined }),
-    setPage: (to: number) => change({ page: to === 0 ? undefined : String(to + 1) }),
+    setArchived: (to: boolean) => change({ archived: to ? "1" : undefined }),
     filtered: q !== "" || state !== "",
-    clear: () => change({ q: undefined, state: undefined, page: undefined }),
+    clear: () => change({ q: undefined, state: undefined }),
     isOpen,
     toggle,
   };

@@ -27,7 +27,6 @@ export const de = {
   gone: "Diese Organisation gibt es hier nicht.",
   limits: "Grenzen und Budgets",
   limitsNote: "für alle in ihr zusammen",
-  seats: "Benutzer",
   theirUsers: "Ihre Benutzer",
   theirKeys: "Ihre Schlüssel",
   theirUsage: "Ihre Nutzung",

@@ -8,12 +8,13 @@ import { StateBadge } from "@/kit/badge";
 import { Button, IconButton } from "@/kit/button";
 import { EmptyState } from "@/kit/empty-state";
 import { LimitsInShort } from "@/kit/limits/limit-meters";
+import { NameButton } from "@/kit/name-button";
 import { PageBody, PageHeader } from "@/kit/page-header";
 import { Pager, usePage } from "@/kit/pager";
 import { Panel } from "@/kit/panel";
 import { SearchInput } from "@/kit/search-input";
 import { type Column, Table } from "@/kit/table";
-import { Middle, RelativeTime } from "@/kit/text";
+import { RelativeTime } from "@/kit/text";
 import { useSetUrl, useUrl } from "@/kit/url-state";
 import { OrgDrawer } from "./org-drawer";
 import { OrgForm } from "./org-form";
@@ -39,16 +40,7 @@ function useColumns(onOpen: (org: Organisation) => void): Column<Organisation>[]
       id: "name",
       head: t.columns.name,
       sort: "name",
-      cell: (it) => (
-        <button
-          type="button"
-          aria-label={t.open(it.name)}
-          onClick={() => onOpen(it)}
-          className="flex max-w-72 rounded-sm text-left font-medium text-accent-text hover:underline"
-        >
-          <Middle text={it.name} />
-        </button>
-      ),
+      cell: (it) => <NameButton name={it.name} label={t.open(it.name)} onPress={() => onOpen(it)} />,
     },
     { id: "users", head: t.columns.users, numeric: true, cell: (it) => format.integer(it.user_count) },
     { id: "keys", head: t.columns.keys, numeric: true, cell: (it) => format.integer(it.key_count) },

@@ -4,20 +4,17 @@ import { useMay } from "@/data/session";
 import { useFormat } from "@/i18n";
 import { StateBadge } from "@/kit/badge";
 import { Button } from "@/kit/button";
-import { Drawer } from "@/kit/drawer";
-import { EmptyState } from "@/kit/empty-state";
-import { ErrorState } from "@/kit/error-state";
 import { Facts } from "@/kit/facts";
 import { LimitMeters } from "@/kit/limits/limit-meters";
 import { ButtonLink } from "@/kit/link";
-import { Skeleton } from "@/kit/skeleton";
+import { type Found, RecordDrawer } from "@/kit/record-drawer";
 import { RelativeTime } from "@/kit/text";
 import { OrgActions, useReason } from "./actions";
 import { useT } from "./t";
 
 type OrgDrawerProps = {
   name: string;
-  found: { data: Organisation | null | undefined; error: unknown; refetch: () => unknown };
+  found: Found<Organisation>;
   onClose: () => void;
   onEdit: () => void;
 };
@@ -25,19 +22,10 @@ type OrgDrawerProps = {
 /** One organisation: its limits with what is used of them, and the ways to its users, keys and usage. */
 export function OrgDrawer({ name, found, onClose, onEdit }: OrgDrawerProps) {
   const t = useT();
-  const { data: of, error, refetch } = found;
   return (
-    <Drawer open onClose={onClose} title={name}>
-      {error && !of ? (
-        <ErrorState error={error} onRetry={() => void refetch()} />
-      ) : of === undefined ? (
-        <Skeleton className="h-40" />
-      ) : of === null ? (
-        <EmptyState title={t.gone} />
-      ) : (
-        <Opened of={of} onEdit={onEdit} onDeleted={onClose} />
-      )}
-    </Drawer>
+    <RecordDrawer title={name} found={found} gone={t.gone} onClose={onClose}>
+      {(of) => <Opened of={of} onEdit={onEdit} onDeleted={onClose} />}
+    </RecordDrawer>
   );
 }
 

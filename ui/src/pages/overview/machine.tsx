@@ -52,9 +52,13 @@ export function Machine() {
             {host.data.disks.map((disk) => (
               <Meter
                 key={disk.holds.join()}
-                label={t.machine.disk(disk.holds.join(", "))}
-                value={share(disk.used_mb, disk.total_mb)}
-                text={ofAll(disk.used_mb, disk.total_mb)}
+                label={t.machine.disk(disk.holds.map((it) => t.machine.holds[it]).join(", "))}
+                // What the file system keeps for root is neither used nor free: the gateway knows the share that counts.
+                value={disk.used_pct / 100}
+                text={t.machine.full(
+                  ofAll(disk.used_mb, disk.total_mb),
+                  format.percent(Math.round(disk.used_pct)),
+                )}
               />
             ))}
           </>

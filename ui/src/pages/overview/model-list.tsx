@@ -6,6 +6,7 @@ import { Link } from "@/kit/link";
 import { Panel } from "@/kit/panel";
 import { type Column, type ListState, Table } from "@/kit/table";
 import { Middle } from "@/kit/text";
+import { useT as useModelT } from "@/parts/models/t";
 import { useT } from "./t";
 
 const ORDER: Model["state"][] = ["failed", "starting", "loading", "stopping", "running", "stopped"];
@@ -15,6 +16,7 @@ const SHOWN = 12;
 /** The models, those that want attention first. */
 export function ModelList({ models }: { models: ListState<Model> }) {
   const t = useT();
+  const m = useModelT();
   const format = useFormat();
   const { data: metrics = [] } = useModelMetrics(models.data?.some((it) => it.state === "running"));
   const of = (model: Model): Item<"listModelMetrics"> | undefined =>
@@ -30,7 +32,11 @@ export function ModelList({ models }: { models: ListState<Model> }) {
       id: "name",
       head: t.models.name,
       cell: (it) => (
-        <Link to="/models/$id" params={{ id: String(it.id) }} className="flex max-w-64 font-medium text-ink">
+        <Link
+          to="/models/$id"
+          params={{ id: String(it.id) }}
+          className="flex max-w-36 font-medium sm:max-w-52 text-ink"
+        >
           <Middle text={it.served_name} />
         </Link>
       ),
@@ -42,8 +48,8 @@ export function ModelList({ models }: { models: ListState<Model> }) {
       wide: true,
       cell: (it) => (
         <span className="flex items-center gap-2 text-ink-2">
-          {it.engine_type}
-          {it.simulator && <Badge>{t.models.simulator}</Badge>}
+          {m.engine[it.engine_type]}
+          {it.simulator && <Badge>{m.simulator}</Badge>}
         </span>
       ),
     },

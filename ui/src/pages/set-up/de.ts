@@ -4,7 +4,8 @@ export const de = {
   lead: "Dieses Gateway hat noch keinen Eigentümer. Der erste Eigentümer darf alles und legt die Konten aller anderen an.",
   organisation: "Organisation",
   organisationHelp: "Benutzer, Schlüssel und Budgets gehören zu einer. Ihr Name lässt sich später ändern.",
-  passwordHelp: "8 Zeichen oder mehr. Ein langer Satz ist besser als ein kurzes Rätsel.",
+  passwordHelp:
+    "8 Zeichen oder mehr. Ein langer Satz ist schwerer zu erraten als ein kurzes Wort mit Zeichen.",
   strength: { label: "Stärke des Passworts", weak: "schwach", fair: "mäßig", good: "gut", strong: "stark" },
   token: "Einrichtungs-Token",
   tokenHelp: "Es steht in dem Einrichtungs-Link, den das Gateway beim Start ausgegeben hat.",

@@ -2,7 +2,7 @@ export const en = {
   lead: "This gateway has no owner yet. The first owner can do everything, and makes the accounts of all others.",
   organisation: "Organisation",
   organisationHelp: "Users, keys and budgets belong to one. Its name can be changed later.",
-  passwordHelp: "8 characters or more. A long sentence is better than a short riddle.",
+  passwordHelp: "8 characters or more. A long sentence is harder to guess than a short word with signs.",
   strength: { label: "Strength of the password", weak: "weak", fair: "fair", good: "good", strong: "strong" },
   token: "Set-up token",
   tokenHelp: "It is in the set-up link that the gateway printed when it started.",

@@ -23,11 +23,17 @@ export const de = {
   howTo: (name: string) => `Wie man ${name} ändert`,
   hide: "Ausblenden, wie man sie ändert",
   change: "Wie ändern",
-  sources: { default: "Vorgabe", environment: "Umgebung", flag: "Option", file: "Datei" },
+  sources: {
+    default: "Vorgabe",
+    "settings file": "Einstellungsdatei",
+    environment: "Umgebung",
+    "secret file": "Datei mit Geheimnis",
+    flag: "Option",
+  },
   howEnv: "In /etc/gantry/gantry.env, .env oder der Umgebung",
   howFlag: "Als Option, die vor der Umgebung gilt",
-  howRestart: "Das Gateway neu starten, damit sie gilt",
-  howSecret: "Ein Geheimnis kann in einer Datei liegen, die der Name mit _FILE nennt",
+  howRestart: "Das Gateway neu starten, damit es sie liest",
+  howSecret: "Oder in einer Datei, deren Pfad in der Variablen mit _FILE hinter dem Namen steht",
   baseDir: {
     title: "Modellordner",
     current: "Ordner",
@@ -44,13 +50,12 @@ export const de = {
     path: "Ordner",
     pathHelp: "Der absolute Pfad eines Ordners, den es auf der Maschine des Gateways gibt.",
     effect:
-      "Das gilt ab dem nächsten Start, der nächsten Vorschau und Untersuchung. Laufende Engines behalten den Ordner, mit dem sie gestartet wurden.",
+      "Der neue Ordner gilt ab dem nächsten Start, der nächsten Prüfung und Untersuchung. Laufende Engines behalten den Ordner, mit dem sie gestartet wurden.",
     breaks: (n: string) =>
       `${n} Modelle nennen ihre Dateien relativ zum Modellordner. Beim nächsten Start werden sie im neuen Ordner gesucht:`,
     breaksOne:
       "Ein Modell nennt seine Dateien relativ zum Modellordner. Beim nächsten Start werden sie im neuen Ordner gesucht:",
     breaksNone: "Kein Modell nennt Dateien im Modellordner; es ist also keines betroffen.",
-    runs: "läuft",
     more: (n: string) => `und ${n} weitere`,
     changed: (path: string) => `Der Modellordner ist jetzt ${path}.`,
     same: "Dieser Ordner wird jetzt verwendet.",

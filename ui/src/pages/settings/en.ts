@@ -21,11 +21,17 @@ export const en = {
   howTo: (name: string) => `How to change ${name}`,
   hide: "Hide how to change it",
   change: "How to change",
-  sources: { default: "default", environment: "environment", flag: "flag", file: "file" },
+  sources: {
+    default: "default",
+    "settings file": "settings file",
+    environment: "environment",
+    "secret file": "secret file",
+    flag: "flag",
+  },
   howEnv: "In /etc/gantry/gantry.env, .env, or the environment",
-  howFlag: "As a flag, which beats the environment",
-  howRestart: "Restart the gateway for it to count",
-  howSecret: "A secret can lie in a file, which the name with _FILE names",
+  howFlag: "As a flag, which overrides the environment",
+  howRestart: "Restart the gateway, so that it reads the setting",
+  howSecret: "Or in a file, whose path stands in the variable with _FILE behind its name",
   baseDir: {
     title: "Models folder",
     current: "Folder",
@@ -42,13 +48,12 @@ export const en = {
     path: "Folder",
     pathHelp: "The absolute path of a folder that exists on the gateway’s machine.",
     effect:
-      "It counts from the next start, preview and inspection on. Engines that run keep the folder that they were started with.",
+      "The new folder is used from the next start, check and inspection on. Engines that run keep the folder that they were started with.",
     breaks: (n: string) =>
       `${n} models name their files relative to the models folder. They are looked for in the new folder at the next start:`,
     breaksOne:
       "One model names its files relative to the models folder. They are looked for in the new folder at the next start:",
     breaksNone: "No model names files in the models folder, so no model is affected.",
-    runs: "runs",
     more: (n: string) => `and ${n} more`,
     changed: (path: string) => `The models folder is now ${path}.`,
     same: "This is the folder that is used now.",

@@ -5,6 +5,7 @@ import { Badge } from "@/kit/badge";
 import { IconButton } from "@/kit/button";
 import { Command } from "@/kit/code-block";
 import { CopyButton } from "@/kit/copy";
+import { Prose } from "@/parts/models/prose";
 import { envValue, HIDDEN, isChanged } from "./env-file";
 import { useT } from "./t";
 
@@ -23,7 +24,9 @@ export function SettingRow({ setting, open, onOpen }: RowProps) {
             <code className="break-all font-medium font-mono text-xs">{setting.name}</code>
             {changed && <Badge tone="busy">{t.changed}</Badge>}
           </div>
-          <p className="mt-0.5 max-w-[72ch] text-ink-2">{setting.doc}</p>
+          <p className="mt-0.5 max-w-[72ch] text-ink-2">
+            <Prose asIs text={setting.doc} />
+          </p>
         </div>
         <div className="order-last col-span-2 min-w-0 lg:order-none lg:col-span-1">
           <Value setting={setting} />
@@ -79,7 +82,11 @@ function HowToChange({ setting }: { setting: Setting }) {
   ways.push([t.howRestart, "systemctl restart gantry"]);
   return (
     <div className="mt-2 flex max-w-3xl flex-col gap-2 rounded-md border border-line bg-bg p-3">
-      {setting.allowed && <p className="text-ink-2">{t.allowed(setting.allowed)}</p>}
+      {setting.allowed && (
+        <p className="text-ink-2">
+          <Prose asIs text={t.allowed(setting.allowed)} />
+        </p>
+      )}
       {ways.map(([text, code]) => (
         <div key={code}>
           <p className="mb-0.5 text-ink-2 text-xs">{text}</p>

@@ -7,6 +7,7 @@ import { ErrorState } from "@/kit/error-state";
 import { Facts } from "@/kit/facts";
 import { Panel } from "@/kit/panel";
 import { Skeleton } from "@/kit/skeleton";
+import { Prose } from "@/parts/models/prose";
 import { useT } from "./t";
 
 type Capabilities = Answer<"getCapabilities">;
@@ -85,7 +86,11 @@ function Provider({ available, name, detail }: ProviderProps) {
       <div className="min-w-0 break-words">
         {name && <span className="font-medium">{name} </span>}
         <span className="text-ink-2">{available ? t.there : t.notThere}</span>
-        {detail && <p className="text-ink-3">{detail}</p>}
+        {detail && (
+          <p className="text-ink-3">
+            <Prose asIs text={detail} />
+          </p>
+        )}
       </div>
     </div>
   );

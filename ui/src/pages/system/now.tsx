@@ -38,6 +38,9 @@ function Figures({ host }: { host: Host }) {
     <div className="flex flex-col gap-4">
       <Meter
         label={t.cpu}
+        // A busy processor is no fault.
+        warnAt={2}
+        badAt={2}
         value={cpu === null ? null : cpu / 100}
         text={`${cpu === null ? "–" : format.percent(Math.round(cpu))} · ${t.cores(format.integer(host.cpu_count))}`}
       />
@@ -58,7 +61,7 @@ function Figures({ host }: { host: Host }) {
           key={disk.holds.join()}
           label={t.diskOf(disk.holds.map((it) => t.holds[it]).join(", "))}
           value={disk.used_pct / 100}
-          text={of(disk.used_mb, disk.total_mb)}
+          text={t.full(of(disk.used_mb, disk.total_mb), format.percent(Math.round(disk.used_pct)))}
         />
       ))}
       <Facts

@@ -5,6 +5,7 @@ import { StateBadge } from "@/kit/badge";
 import { Facts } from "@/kit/facts";
 import { Panel } from "@/kit/panel";
 import { RelativeTime } from "@/kit/text";
+import { Prose } from "@/parts/models/prose";
 import { useT } from "./t";
 
 const STATE = { supervisor: "ok", follower: "ok", stranger: "error", unknown: "unknown" } as const;
@@ -34,7 +35,9 @@ export function SupervisionCard() {
   facts.push([t.reaches, it.reaches_engines ? t.reachesYes : t.reachesNo]);
   return (
     <Panel title={t.title} actions={<StateBadge state={STATE[it.role]}>{t.roles[it.role]}</StateBadge>}>
-      <p className="mb-3 max-w-[72ch] break-words text-ink-2 text-sm">{it.detail}</p>
+      <p className="mb-3 max-w-[72ch] break-words text-ink-2 text-sm">
+        <Prose text={it.detail} />
+      </p>
       <Facts facts={facts} />
     </Panel>
   );

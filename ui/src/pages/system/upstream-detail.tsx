@@ -4,11 +4,13 @@ import { useFormat } from "@/i18n";
 import { CopyButton } from "@/kit/copy";
 import { Facts } from "@/kit/facts";
 import { RelativeTime } from "@/kit/text";
+import { engineName, useT as useModelT } from "@/parts/models/t";
 import { useT } from "./t";
 
 /** The rest of what is known of an upstream. */
 export function UpstreamDetail({ upstream: it }: { upstream: Upstream }) {
   const t = useT().upstreams;
+  const m = useModelT();
   const format = useFormat();
   const failures = it.history.filter((probe) => !probe.ok && probe.error).slice(-3);
   const facts: [ReactNode, ReactNode][] = [
@@ -23,7 +25,12 @@ export function UpstreamDetail({ upstream: it }: { upstream: Upstream }) {
         </span>
       ),
     ],
-    [t.source, [t.sources[it.source], it.engine_type, it.task].filter(Boolean).join(" · ")],
+    [
+      t.source,
+      [t.sources[it.source], it.engine_type && engineName(it.engine_type, m), m.task[it.task]]
+        .filter(Boolean)
+        .join(" · "),
+    ],
     [t.lastOk, <RelativeTime key="ok" at={it.last_ok_at} />],
     [
       t.lastError,

@@ -99,11 +99,7 @@ function useColumns(open: string, setOpen: (to: string) => void): Column<Upstrea
     {
       id: "state",
       head: t.state,
-      cell: (it) => (
-        <StateBadge state={it.url === null ? "stopped" : it.healthy ? "healthy" : "unhealthy"}>
-          {it.url === null ? t.noUrl : undefined}
-        </StateBadge>
-      ),
+      cell: (it) => <StateBadge state={it.url === null ? "stopped" : it.healthy ? "healthy" : "unhealthy"} />,
     },
     { id: "breaker", head: t.breaker, cell: (it) => <Breaker upstream={it} /> },
     {

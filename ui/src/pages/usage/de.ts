@@ -37,7 +37,7 @@ export const de = {
     timeout: "Zeitüberschreitung",
     rejected: "Abgewiesen",
   },
-  task: { generate: "Text", embed: "Embedding" },
+  task: { generate: "Text", embed: "Embeddings" },
   cards: {
     title: "Summen",
     requests: "Anfragen",
@@ -160,7 +160,7 @@ export const de = {
     title: "Diese Anfragen als CSV herunterladen",
     counting: "Die Zeilen werden gezählt.",
     rows: (count: string, one: boolean) => (one ? "1 Zeile." : `${count} Zeilen, die neuesten zuerst.`),
-    none: "Keine Zeile passt: Die Datei hätte nur einen Kopf.",
+    none: "Keine Zeile passt: Die Datei hätte nur die Namen der Spalten.",
     filters: "Genau das, was jetzt gefiltert ist:",
     range: "Zeit",
     large: "Eine so große Datei öffnet sich in einer Tabelle langsam.",

@@ -35,7 +35,7 @@ export const en = {
     timeout: "Timeout",
     rejected: "Refused",
   },
-  task: { generate: "Generate", embed: "Embed" },
+  task: { generate: "Text", embed: "Embeddings" },
   cards: {
     title: "Sums",
     requests: "Requests",
@@ -64,9 +64,9 @@ export const en = {
       completion_tokens: "Output tokens",
       errors: "Errors",
     },
-    by: "Divided by",
+    by: "Split by",
     bys: {
-      none: "Not divided",
+      none: "Not split",
       model: "Model",
       key: "Key",
       user: "User",
@@ -87,7 +87,7 @@ export const en = {
   },
   groups: {
     title: "Breakdown",
-    dimension: "Divided by",
+    dimension: "Split by",
     group: "Name",
     requests: "Requests",
     errors: "Errors",
@@ -158,7 +158,7 @@ export const en = {
     title: "Download these requests as CSV",
     counting: "Counting the rows.",
     rows: (count: string, one: boolean) => (one ? "1 row." : `${count} rows, the newest first.`),
-    none: "No rows match: the file would have a head only.",
+    none: "No rows match: the file would have the names of its columns only.",
     filters: "Exactly what is filtered now:",
     range: "Time",
     large: "A file of this size opens slowly in a spreadsheet.",

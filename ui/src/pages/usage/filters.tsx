@@ -125,7 +125,7 @@ function DimensionFilter({ by, usage }: { by: Dimension; usage: Usage }) {
     (it) => it.value === url[by] || it.label.toLowerCase().includes(wanted),
   );
   return (
-    <div className="w-40">
+    <div className="w-36">
       <Combobox
         aria-label={t.filters[by]}
         placeholder={t.filters[by]}

@@ -3,10 +3,10 @@ import { type Group, type GroupQuery, useGroups } from "@/data/usage-explore";
 import { useFormat } from "@/i18n";
 import { Segmented } from "@/kit/choices";
 import { EmptyState } from "@/kit/empty-state";
+import { NameButton } from "@/kit/name-button";
 import { Pager, usePage } from "@/kit/pager";
 import { Panel } from "@/kit/panel";
 import { type Column, Table } from "@/kit/table";
-import { Middle } from "@/kit/text";
 import { useUrlState } from "@/kit/url-state";
 import { type Dimension, NO_MODEL, type Usage } from "./filter";
 import { groupName } from "./group-name";
@@ -92,14 +92,7 @@ function useColumns(usage: Usage, by: Dimension): Column<Group>[] {
         const word = wordOf(it, by);
         if (word === undefined) return <span className="text-ink-2">{name}</span>;
         return (
-          <button
-            type="button"
-            aria-label={t.groups.filter(name)}
-            onClick={() => usage.set({ [by]: word })}
-            className="flex max-w-64 rounded-sm text-left font-medium text-accent-text hover:underline"
-          >
-            <Middle text={name} />
-          </button>
+          <NameButton name={name} label={t.groups.filter(name)} onPress={() => usage.set({ [by]: word })} />
         );
       },
     },

@@ -6,11 +6,8 @@ import { useT as useCommonT, useFormat } from "@/i18n";
 import { StateBadge } from "@/kit/badge";
 import { Button } from "@/kit/button";
 import { CopyButton } from "@/kit/copy";
-import { Drawer } from "@/kit/drawer";
-import { EmptyState } from "@/kit/empty-state";
-import { ErrorState } from "@/kit/error-state";
 import { Facts } from "@/kit/facts";
-import { Skeleton } from "@/kit/skeleton";
+import { type Found, RecordDrawer } from "@/kit/record-drawer";
 import type { Usage, Word } from "./filter";
 import { NO_MODEL } from "./filter";
 import { groupName } from "./group-name";
@@ -18,7 +15,7 @@ import { Tokens } from "./rows";
 import { useT } from "./t";
 
 type RequestDrawerProps = {
-  found: { data: UsageRow | null | undefined; error: unknown; refetch: () => unknown };
+  found: Found<UsageRow>;
   usage: Usage;
   onClose: () => void;
 };
@@ -26,19 +23,10 @@ type RequestDrawerProps = {
 /** One request: what it used, and where its time went. */
 export function RequestDrawer({ found, usage, onClose }: RequestDrawerProps) {
   const t = useT();
-  const { data: row, error, refetch } = found;
   return (
-    <Drawer open onClose={onClose} title={t.request.title}>
-      {error && !row ? (
-        <ErrorState error={error} onRetry={() => void refetch()} />
-      ) : row === undefined ? (
-        <Skeleton className="h-40" />
-      ) : row === null ? (
-        <EmptyState title={t.request.gone} />
-      ) : (
-        <Opened row={row} usage={usage} />
-      )}
-    </Drawer>
+    <RecordDrawer title={t.request.title} found={found} gone={t.request.gone} onClose={onClose}>
+      {(row) => <Opened row={row} usage={usage} />}
+    </RecordDrawer>
   );
 }
 

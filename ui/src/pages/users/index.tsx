@@ -8,6 +8,7 @@ import { StateBadge } from "@/kit/badge";
 import { Button, IconButton } from "@/kit/button";
 import { EmptyState } from "@/kit/empty-state";
 import { LimitsInShort } from "@/kit/limits/limit-meters";
+import { NameButton } from "@/kit/name-button";
 import { PageBody, PageHeader } from "@/kit/page-header";
 import { Pager, usePage } from "@/kit/pager";
 import { Panel } from "@/kit/panel";
@@ -51,14 +52,7 @@ function useColumns(onOpen: (user: User) => void): Column<User>[] {
       sort: "username",
       cell: (it) => (
         <span className="flex items-center gap-2">
-          <button
-            type="button"
-            aria-label={t.open(it.username)}
-            onClick={() => onOpen(it)}
-            className="flex max-w-56 rounded-sm text-left font-medium text-accent-text hover:underline"
-          >
-            <Middle text={it.username} />
-          </button>
+          <NameButton name={it.username} label={t.open(it.username)} onPress={() => onOpen(it)} />
           {it.id === me?.id && <span className="text-ink-3 text-xs">{t.you}</span>}
         </span>
       ),

@@ -3,13 +3,10 @@ import type { User } from "@/api/types";
 import { useT as useCommonT } from "@/i18n";
 import { StateBadge } from "@/kit/badge";
 import { Button } from "@/kit/button";
-import { Drawer } from "@/kit/drawer";
-import { EmptyState } from "@/kit/empty-state";
-import { ErrorState } from "@/kit/error-state";
 import { Facts } from "@/kit/facts";
 import { LimitMeters } from "@/kit/limits/limit-meters";
 import { ButtonLink } from "@/kit/link";
-import { Skeleton } from "@/kit/skeleton";
+import { type Found, RecordDrawer } from "@/kit/record-drawer";
 import { RelativeTime } from "@/kit/text";
 import { UserActions } from "./actions";
 import { UserKeys, UserTokens } from "./holdings";
@@ -18,7 +15,7 @@ import { useT } from "./t";
 
 type UserDrawerProps = {
   name: string;
-  found: { data: User | null | undefined; error: unknown; refetch: () => unknown };
+  found: Found<User>;
   onClose: () => void;
   onEdit: () => void;
 };
@@ -26,19 +23,10 @@ type UserDrawerProps = {
 /** One user: what they may use, what they used of it, their keys and tokens. */
 export function UserDrawer({ name, found, onClose, onEdit }: UserDrawerProps) {
   const t = useT();
-  const { data: of, error, refetch } = found;
   return (
-    <Drawer open onClose={onClose} title={name}>
-      {error && !of ? (
-        <ErrorState error={error} onRetry={() => void refetch()} />
-      ) : of === undefined ? (
-        <Skeleton className="h-40" />
-      ) : of === null ? (
-        <EmptyState title={t.gone} />
-      ) : (
-        <Opened of={of} onEdit={onEdit} onDeleted={onClose} />
-      )}
-    </Drawer>
+    <RecordDrawer title={name} found={found} gone={t.gone} onClose={onClose}>
+      {(of) => <Opened of={of} onEdit={onEdit} onDeleted={onClose} />}
+    </RecordDrawer>
   );
 }
 

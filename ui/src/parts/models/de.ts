@@ -4,6 +4,7 @@ export const de: typeof en = {
   engine: { vllm: "vLLM", llamacpp: "llama.cpp", none: "keine" },
   task: { generate: "Text", embed: "Embeddings", rerank: "Reranking" },
   simulator: "Simulator",
+  openWebUi: "In Open WebUI: Admin-Einstellungen, Verbindungen, OpenAI-API. Oder starten Sie es so:",
   start: {
     label: (name) => `Start von ${name}`,
     phases: {
@@ -114,7 +115,6 @@ export const de: typeof en = {
     json: "Ein JSON-Objekt",
     badJson: "Das ist kein JSON-Objekt.",
     badPairs: "In jede Zeile gehört NAME=Wert.",
-    injected: (value) => `Gantry übergibt ${value}.`,
     tuned: (value, why) => `Abgestimmter Wert: ${value}. ${why}`,
     takeTuned: (value) => `${value} nehmen`,
     between: (least, most) => `${least} bis ${most}`,

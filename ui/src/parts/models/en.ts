@@ -2,6 +2,7 @@ export const en = {
   engine: { vllm: "vLLM", llamacpp: "llama.cpp", none: "none" },
   task: { generate: "Text", embed: "Embeddings", rerank: "Reranking" },
   simulator: "Simulator",
+  openWebUi: "In Open WebUI: Admin settings, Connections, OpenAI API. Or start it with:",
   start: {
     label: (name: string) => `Start of ${name}`,
     phases: {
@@ -112,7 +113,6 @@ export const en = {
     json: "A JSON object",
     badJson: "This is no JSON object.",
     badPairs: "Write NAME=value on each line.",
-    injected: (value: string) => `Gantry passes ${value}.`,
     tuned: (value: string, why: string) => `Tuned value: ${value}. ${why}`,
     takeTuned: (value: string) => `Use ${value}`,
     between: (least: string, most: string) => `${least} to ${most}`,

@@ -1,8 +1,9 @@
 import { cn } from "@/kit/cn";
 
-/** A text of the gateway, in which words between backticks are code. It begins with a capital letter, unless it begins with a name. */
+/** A text of the gateway, in which words between backticks are code. It becomes a sentence, unless it is shown as it is. */
 export function Prose({ text, className, asIs }: { text: string; className?: string; asIs?: boolean }) {
-  const sentence = asIs ? text : text.charAt(0).toUpperCase() + text.slice(1);
+  const first = text.charAt(0).toUpperCase() + text.slice(1);
+  const sentence = asIs ? text : /[.:!?]$/.test(first) ? first : `${first}.`;
   return (
     <span className={cn("break-words", className)}>
       {sentence.split("`").map((part, index) =>

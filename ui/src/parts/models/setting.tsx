@@ -30,7 +30,11 @@ export function Setting({ field, task, value, changed, onValue, onReset, error, 
   const [bad, setBad] = useState<string>();
   const standard = defaultOf(field, task);
   const known = standard !== null && standard !== undefined;
-  const words = (it: unknown) => (it === true ? t.settings.on : it === false ? t.settings.off : shown(it));
+  const format = useFormat();
+  const words = (it: unknown) => {
+    if (typeof it === "number") return format.decimal(it, 6);
+    return it === true ? t.settings.on : it === false ? t.settings.off : shown(it);
+  };
   const placeholder = known
     ? t.settings.default(words(standard))
     : ["source", "chat", "adapters", "expert"].includes(field.group) || kindOf(field) === "integers"
@@ -80,6 +84,7 @@ function Help({ field, task, value, onUse }: HelpProps) {
   const { min, max } = boundsOf(field);
   const kind = kindOf(field);
   const { tuned } = field;
+  const better = typeof tuned?.value === "number" ? format.decimal(tuned.value, 6) : shown(tuned?.value);
   const offer = tuned && (tuned.task === null || tuned.task === task) && value !== tuned.value;
   const extra = [
     min !== undefined &&
@@ -96,14 +101,9 @@ function Help({ field, task, value, onUse }: HelpProps) {
       <Prose text={[field.help, ...extra].join(" ")} />
       {offer && (
         <span className="mt-1 block">
-          <Prose
-            text={t.settings.tuned(
-              shown(tuned.value),
-              tuned.why.charAt(0).toUpperCase() + tuned.why.slice(1),
-            )}
-          />{" "}
+          <Prose text={t.settings.tuned(better, tuned.why.charAt(0).toUpperCase() + tuned.why.slice(1))} />{" "}
           <Button size="sm" onClick={() => onUse(tuned.value)}>
-            {t.settings.takeTuned(shown(tuned.value))}
+            {t.settings.takeTuned(better)}
           </Button>
         </span>
       )}

@@ -2,14 +2,13 @@ import { execFileSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
 import { snippetsOf } from "./snippets";
 
-const words = { python: "Python", javascript: "JavaScript", webui: "text" };
 const nasty = `a'b "c" $(touch x) \`d\` \\ é`;
 
 describe("snippetsOf", () => {
   it("names the address, the model and the token in every snippet", () => {
     for (const { id, code } of snippetsOf(
       { origin: "http://box:8084", model: "qwen", token: "gty_1" },
-      words,
+      "text",
     )) {
       expect(code, id).toContain("http://box:8084");
       expect(code, id).toContain("gty_1");
@@ -19,7 +18,7 @@ describe("snippetsOf", () => {
 
   it("passes a model's name through a shell unchanged, whatever is in it", () => {
     const of = (id: string) =>
-      snippetsOf({ origin: "http://box", model: nasty, token: "gty_1" }, words).find((it) => it.id === id)!
+      snippetsOf({ origin: "http://box", model: nasty, token: "gty_1" }, "text").find((it) => it.id === id)!
         .code;
     const run = (script: string) => execFileSync("/bin/sh", ["-c", script], { encoding: "utf8" });
     const claude = of("claude-code").replace(/claude$/, 'printf %s "$ANTHROPIC_MODEL"');
@@ -33,9 +32,15 @@ describe("snippetsOf", () => {
   });
 
   it("names a variable where the token is not known", () => {
-    const all = snippetsOf({ origin: "http://box", model: "m" }, words).map((it) => it.code);
+    const all = snippetsOf({ origin: "http://box", model: "m" }, "text").map((it) => it.code);
     expect(all.join("\n")).not.toContain("undefined");
     expect(all[0]).toContain("$GANTRY_API_KEY");
     expect(all[1]).toContain('os.environ["GANTRY_API_KEY"]');
+  });
+
+  it("asks a model that makes vectors for vectors, and no client for chats", () => {
+    const all = snippetsOf({ origin: "http://box", model: "m", task: "embed" }, "text");
+    expect(all.map((it) => it.id)).toEqual(["curl", "python", "javascript"]);
+    for (const { code } of all) expect(code).toContain("embeddings");
   });
 });
