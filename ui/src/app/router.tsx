@@ -5,7 +5,8 @@ import {
   lazyRouteComponent,
   redirect,
 } from "@tanstack/react-router";
-import { meQuery, setupQuery } from "@/data/session";
+import { modelsQuery } from "@/data/models";
+import { meQuery, roleMay, setupQuery } from "@/data/session";
 import { PageError } from "./boundary";
 import { NotFound } from "./not-found";
 import { PagePending } from "./pending";
@@ -29,7 +30,11 @@ const app = createRoute({
   component: Shell,
   beforeLoad: async ({ location }) => {
     const token = SETUP_LINK.exec(location.hash)?.[1];
-    if (!token && (await queryClient.ensureQueryData(meQuery))) return;
+    const me = token ? null : await queryClient.ensureQueryData(meQuery);
+    // Every page shows the worst state of a model in its title: the list is on its way while the page is drawn.
+    if (me && roleMay(me.role, "listModels"))
+      void queryClient.prefetchQuery({ ...modelsQuery(false), staleTime: Infinity });
+    if (me) return;
     const { has_owner } = await queryClient.fetchQuery(setupQuery);
     if (!has_owner) throw redirect({ to: "/set-up", hash: location.hash, replace: true });
     if (await queryClient.ensureQueryData(meQuery)) {
