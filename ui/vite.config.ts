@@ -28,6 +28,8 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 700,
+    // One style sheet: that of the charts is too small to be a request of its own, and to be lost.
+    cssCodeSplit: false,
     rolldownOptions: {
       output: {
         // Few parts: each is a request, and one more that can be lost. Without these groups every icon that two pages show is one.
