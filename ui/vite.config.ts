@@ -28,6 +28,24 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 700,
+    // One style sheet: that of the charts is too small to be a request of its own, and to be lost.
+    cssCodeSplit: false,
+    rolldownOptions: {
+      output: {
+        // Few parts: each is a request, and one more that can be lost. Without these groups every icon that two pages show is one.
+        codeSplitting: {
+          groups: [
+            // All texts at once: pages don't wait for theirs one after the other.
+            { name: "german", test: /[\\/]de\.ts$/, priority: 4 },
+            // What the shell needs; its libraries stay in the browser's cache when only our own code changes.
+            { name: "libraries", test: /[\\/]node_modules[\\/]/, tags: ["$initial"], priority: 3 },
+            { name: "index", tags: ["$initial"], priority: 2 },
+            // What several pages need. Each page is one more part.
+            { name: "shared", test: /^(?!.*[\\/]src[\\/]pages[\\/])/, minShareCount: 2, priority: 1 },
+          ],
+        },
+      },
+    },
   },
   server: {
     // The gateway refuses requests whose `Host` it doesn't know; a loopback address it always knows.

@@ -31,6 +31,11 @@ export class NetworkError extends Error {
   override readonly name = "NetworkError";
 }
 
+/** A part of the script could not be fetched: the gateway is gone, or was upgraded since the page was opened. */
+export class PartError extends Error {
+  override readonly name = "PartError";
+}
+
 /** Whether an error only says that somebody cancelled the request. */
 export function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";

@@ -1,14 +1,15 @@
 import { useRouter } from "@tanstack/react-router";
 import { RotateCw, TriangleAlert } from "lucide-react";
-import { ApiError, NetworkError } from "@/api/errors";
+import { useEffect, useState } from "react";
+import { call } from "@/api/client";
+import { ApiError, NetworkError, PartError } from "@/api/errors";
 import { useT } from "@/i18n";
 import { Button } from "@/kit/button";
 import { CodeBlock } from "@/kit/code-block";
 import { ErrorState } from "@/kit/error-state";
-
-/** A part of the script could not be fetched: the gateway was upgraded since the page was opened, or it is gone. */
-const isMissingPart = (error: Error) =>
-  /dynamically imported module|Importing a module script/.test(error.message);
+import { useConnection } from "@/live/connection";
+import { loadAgain } from "./load-again";
+import { PagePending } from "./pending";
 
 const asError = (thrown: unknown) => (thrown instanceof Error ? thrown : new Error(String(thrown)));
 
@@ -18,10 +19,10 @@ export function PageError({ error: thrown, reset }: { error: unknown; reset: () 
   const t = useT();
   const router = useRouter();
   const again = () => {
-    if (isMissingPart(error)) return location.reload();
     reset();
     void router.invalidate();
   };
+  if (error instanceof PartError) return <PartLost error={error} />;
   if (error instanceof ApiError || error instanceof NetworkError)
     return <ErrorState error={error} onRetry={again} />;
   return (
@@ -39,4 +40,26 @@ export function PageError({ error: thrown, reset }: { error: unknown; reset: () 
       </Button>
     </div>
   );
+}
+
+/**
+ * The part of a page could not be fetched. Most likely the gateway was upgraded: then a load anew brings the parts that it has now.
+ * A gateway that is gone has nothing to load, so this waits until it answers.
+ */
+function PartLost({ error }: { error: PartError }) {
+  const { lostSince } = useConnection();
+  const [tried, setTried] = useState(false);
+  useEffect(() => {
+    if (lostSince !== null) return;
+    let current = true;
+    call("getLiveness").then(
+      () => current && !loadAgain() && setTried(true),
+      () => current && setTried(true),
+    );
+    return () => {
+      current = false;
+    };
+  }, [lostSince]);
+  if (lostSince !== null) return <ErrorState error={new NetworkError(error.message)} />;
+  return tried ? <ErrorState error={error} onRetry={() => location.reload()} /> : <PagePending />;
 }

@@ -14,7 +14,7 @@ export function matching(commands: CommandEntry[], text: string): CommandEntry[]
 }
 
 /** Finds pages, models and actions by typing. */
-export default function CommandMenu({ onClose }: { onClose: () => void }) {
+export function CommandMenu({ onClose }: { onClose: () => void }) {
   const t = useT();
   const id = useId();
   const commands = useCommands();

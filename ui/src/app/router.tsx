@@ -5,7 +5,10 @@ import {
   lazyRouteComponent,
   redirect,
 } from "@tanstack/react-router";
-import { meQuery, setupQuery } from "@/data/session";
+import type { ReactNode } from "react";
+import { fetchPart } from "@/api/part";
+import { modelsQuery } from "@/data/models";
+import { meQuery, roleMay, setupQuery } from "@/data/session";
 import { PageError } from "./boundary";
 import { NotFound } from "./not-found";
 import { PagePending } from "./pending";
@@ -29,7 +32,11 @@ const app = createRoute({
   component: Shell,
   beforeLoad: async ({ location }) => {
     const token = SETUP_LINK.exec(location.hash)?.[1];
-    if (!token && (await queryClient.ensureQueryData(meQuery))) return;
+    const me = token ? null : await queryClient.ensureQueryData(meQuery);
+    // Every page shows the worst state of a model in its title: the list is on its way while the page is drawn.
+    if (me && roleMay(me.role, "listModels"))
+      void queryClient.prefetchQuery({ ...modelsQuery(false), staleTime: Infinity });
+    if (me) return;
     const { has_owner } = await queryClient.fetchQuery(setupQuery);
     if (!has_owner) throw redirect({ to: "/set-up", hash: location.hash, replace: true });
     if (await queryClient.ensureQueryData(meQuery)) {
@@ -41,6 +48,7 @@ const app = createRoute({
   },
 });
 
+const page = (load: () => Promise<{ default: () => ReactNode }>) => lazyRouteComponent(() => fetchPart(load));
 const inApp = () => app;
 const inRoot = () => root;
 
@@ -49,87 +57,87 @@ const routes = [
   createRoute({
     getParentRoute: inApp,
     path: "/",
-    component: lazyRouteComponent(() => import("@/pages/overview")),
+    component: page(() => import("@/pages/overview")),
   }),
   createRoute({
     getParentRoute: inApp,
     path: "/models",
-    component: lazyRouteComponent(() => import("@/pages/models")),
+    component: page(() => import("@/pages/models")),
   }),
   createRoute({
     getParentRoute: inApp,
     path: "/models/new",
-    component: lazyRouteComponent(() => import("@/pages/deploy")),
+    component: page(() => import("@/pages/deploy")),
   }),
   createRoute({
     getParentRoute: inApp,
     path: "/models/$id",
-    component: lazyRouteComponent(() => import("@/pages/model")),
+    component: page(() => import("@/pages/model")),
   }),
   createRoute({
     getParentRoute: inApp,
     path: "/playground",
-    component: lazyRouteComponent(() => import("@/pages/playground")),
+    component: page(() => import("@/pages/playground")),
   }),
   createRoute({
     getParentRoute: inApp,
     path: "/playground/$id",
-    component: lazyRouteComponent(() => import("@/pages/playground")),
+    component: page(() => import("@/pages/playground")),
   }),
   createRoute({
     getParentRoute: inApp,
     path: "/keys",
-    component: lazyRouteComponent(() => import("@/pages/keys")),
+    component: page(() => import("@/pages/keys")),
   }),
   createRoute({
     getParentRoute: inApp,
     path: "/organisations",
-    component: lazyRouteComponent(() => import("@/pages/orgs")),
+    component: page(() => import("@/pages/orgs")),
   }),
   createRoute({
     getParentRoute: inApp,
     path: "/users",
-    component: lazyRouteComponent(() => import("@/pages/users")),
+    component: page(() => import("@/pages/users")),
   }),
   createRoute({
     getParentRoute: inApp,
     path: "/usage",
-    component: lazyRouteComponent(() => import("@/pages/usage")),
+    component: page(() => import("@/pages/usage")),
   }),
   createRoute({
     getParentRoute: inApp,
     path: "/system",
-    component: lazyRouteComponent(() => import("@/pages/system")),
+    component: page(() => import("@/pages/system")),
   }),
   createRoute({
     getParentRoute: inApp,
     path: "/images",
-    component: lazyRouteComponent(() => import("@/pages/images")),
+    component: page(() => import("@/pages/images")),
   }),
   createRoute({
     getParentRoute: inApp,
     path: "/deployment",
-    component: lazyRouteComponent(() => import("@/pages/deployment")),
+    component: page(() => import("@/pages/deployment")),
   }),
   createRoute({
     getParentRoute: inApp,
     path: "/audit",
-    component: lazyRouteComponent(() => import("@/pages/audit")),
+    component: page(() => import("@/pages/audit")),
   }),
   createRoute({
     getParentRoute: inApp,
     path: "/settings",
-    component: lazyRouteComponent(() => import("@/pages/settings")),
+    component: page(() => import("@/pages/settings")),
   }),
   createRoute({
     getParentRoute: inApp,
     path: "/api-reference",
-    component: lazyRouteComponent(() => import("@/pages/api-reference")),
+    component: page(() => import("@/pages/api-reference")),
   }),
   createRoute({
     getParentRoute: inApp,
     path: "/profile",
-    component: lazyRouteComponent(() => import("@/pages/profile")),
+    component: page(() => import("@/pages/profile")),
   }),
 ] as const;
 
@@ -137,12 +145,12 @@ const outside = [
   createRoute({
     getParentRoute: inRoot,
     path: "/login",
-    component: lazyRouteComponent(() => import("@/pages/login")),
+    component: page(() => import("@/pages/login")),
   }),
   createRoute({
     getParentRoute: inRoot,
     path: "/set-up",
-    component: lazyRouteComponent(() => import("@/pages/set-up")),
+    component: page(() => import("@/pages/set-up")),
   }),
 ] as const;
 
@@ -152,7 +160,7 @@ const gallery = import.meta.env.DEV
       createRoute({
         getParentRoute: inRoot,
         path: "/kit",
-        component: lazyRouteComponent(() => import("@/pages/kit")),
+        component: page(() => import("@/pages/kit")),
       }),
     ]
   : [];

@@ -1,16 +1,15 @@
 import { Outlet, useLocation } from "@tanstack/react-router";
-import { lazy, Suspense, useMemo, useState } from "react";
+import { useMemo, useState } from "react";
 import { useT } from "@/i18n";
 import { HeaderSlots } from "@/kit/page-header";
+import { CommandMenu } from "./command-menu";
 import { ConnectionBar } from "./connection-bar";
 import { useKeepLive } from "./keep-live";
 import { MenuSheet, Rail } from "./rail";
 import { useShortcuts } from "./shortcut-keys";
+import { Shortcuts } from "./shortcuts";
 import { SignInAgain } from "./sign-in-again";
 import { useTitle } from "./title";
-
-const CommandMenu = lazy(() => import("./command-menu"));
-const Shortcuts = lazy(() => import("./shortcuts"));
 
 /** What stands around every page after the sign-in. */
 export function Shell() {
@@ -44,10 +43,8 @@ export function Shell() {
         </main>
       </div>
       <SignInAgain />
-      <Suspense>
-        {open === "commands" && <CommandMenu onClose={() => setOpen(null)} />}
-        {open === "shortcuts" && <Shortcuts onClose={() => setOpen(null)} />}
-      </Suspense>
+      {open === "commands" && <CommandMenu onClose={() => setOpen(null)} />}
+      {open === "shortcuts" && <Shortcuts onClose={() => setOpen(null)} />}
     </div>
   );
 }

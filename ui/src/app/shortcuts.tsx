@@ -7,7 +7,7 @@ import { PAGES } from "./pages";
 import { COMMAND_KEYS } from "./shortcut-keys";
 
 /** The list of all shortcuts. */
-export default function Shortcuts({ onClose }: { onClose: () => void }) {
+export function Shortcuts({ onClose }: { onClose: () => void }) {
   const t = useT();
   const may = useMay();
   const list = (rows: [string, ReactNode][]) => (

@@ -1,5 +1,6 @@
-import { lazy, Suspense, useState } from "react";
+import { useState } from "react";
 import { useFormat, useT } from "@/i18n";
+import { part } from "@/kit/part";
 import { ChartTable } from "./chart-table";
 
 export type Series = { id: string; label: string; values: (number | null)[]; color?: 1 | 2 | 3 | 4 | 5 | 6 };
@@ -37,7 +38,7 @@ export type TimeSeriesProps = {
   onZoom?: (from: number, to: number) => void;
 };
 
-const Plots = lazy(() => import("./plots"));
+const Plots = part(() => import("./plots"));
 
 /** Numbers over time, in one or more panes under each other. A click on a name in the legend shows only that series. */
 export function TimeSeries(props: TimeSeriesProps) {
@@ -55,9 +56,7 @@ export function TimeSeries(props: TimeSeriesProps) {
   const all = panes.flatMap((pane) => pane.series.map((series) => ({ pane, series })));
   return (
     <figure aria-label={label} className="min-w-0">
-      <Suspense fallback={<div style={{ height }} />}>
-        <Plots {...props} only={only} onOnly={setOnly} />
-      </Suspense>
+      <Plots {...props} only={only} onOnly={setOnly} waiting={<div style={{ height }} />} />
       <ChartTable
         label={label}
         head={[t.chart.time, ...all.map(({ series }) => series.label)]}

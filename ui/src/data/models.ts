@@ -1,4 +1,4 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { call, callPage } from "@/api/client";
 import type { Body, Model, ModelState } from "@/api/types";
 import { useLiveOptions } from "@/live/connection";
@@ -17,15 +17,17 @@ async function everyModel(archived: boolean, signal: AbortSignal): Promise<Model
   }
 }
 
+/** The query of all models. */
+export const modelsQuery = (archived: boolean) =>
+  queryOptions({
+    queryKey: modelKeys.list(archived),
+    queryFn: ({ signal }) => everyModel(archived, signal),
+  });
+
 /** All models, kept true by events. */
 export function useModels({ archived = false, enabled = true } = {}) {
   const live = useLiveOptions();
-  return useQuery({
-    queryKey: modelKeys.list(archived),
-    queryFn: ({ signal }) => everyModel(archived, signal),
-    enabled,
-    ...live,
-  });
+  return useQuery({ ...modelsQuery(archived), enabled, ...live });
 }
 
 /** One model, kept true by events. It begins with what the list knows. */

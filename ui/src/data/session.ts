@@ -41,16 +41,16 @@ export function useMe() {
   return data ?? null;
 }
 
+/** Whether a role may call an operation. */
+export function roleMay(role: Role | undefined, operation: OperationId): boolean {
+  const needed = operations[operation].role;
+  return needed === null || (role !== undefined && hasRole(role, needed));
+}
+
 /** Returns `may`: whether the signed-in user may call an operation. What they may not call is not shown. */
 export function useMay(): (operation: OperationId) => boolean {
   const role = useMe()?.role;
-  return useCallback(
-    (operation) => {
-      const needed = operations[operation].role;
-      return needed === null || (role !== undefined && hasRole(role, needed));
-    },
-    [role],
-  );
+  return useCallback((operation) => roleMay(role, operation), [role]);
 }
 
 /** Whether there is an owner, and whether making one needs the token. */

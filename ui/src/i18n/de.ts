@@ -135,6 +135,9 @@ export const de = {
     failed: "Das konnte nicht geladen werden",
     network: "Das Gateway antwortet nicht.",
     networkDo: "Es wird von selbst wieder gefragt. Ihre Eingaben bleiben hier.",
+    part: "Ein Teil dieser Seite konnte nicht geladen werden.",
+    partDo:
+      "Vielleicht wurde das Gateway aktualisiert, seit die Seite geöffnet wurde. Laden Sie die Seite neu.",
     forbidden: "Ihre Rolle erlaubt das nicht.",
     crashed: "Diese Seite ist fehlgeschlagen",
     crashedDo: "Versuchen Sie es erneut. Wenn es wieder fehlschlägt, melden Sie diesen Text:",

@@ -133,6 +133,8 @@ export const en = {
     failed: "This could not be loaded",
     network: "The gateway does not answer.",
     networkDo: "It is asked again by itself. What you typed stays here.",
+    part: "A part of this page could not be loaded.",
+    partDo: "The gateway may have been upgraded since the page was opened. Load the page again.",
     forbidden: "Your role does not allow this.",
     crashed: "This page failed",
     crashedDo: "Try again. If it fails again, report this text:",

@@ -9,6 +9,7 @@ import {
   useState,
   useTransition,
 } from "react";
+import { fetchPart } from "@/api/part";
 import { en } from "./en";
 import { type Format, type Language, makeFormat } from "./format";
 
@@ -70,7 +71,16 @@ export function texts<T extends object>(english: T, load: () => Promise<{ de: No
     const { language } = useContext(Context);
     if (language === "en") return english;
     // Read with `use` in every render: React tells a promise that is done from one that is not.
-    german ??= load().then(({ de }) => de);
+    german ??= fetchPart(load).then(
+      ({ de }) => de,
+      () => {
+        // English until the next try.
+        setTimeout(() => {
+          german = undefined;
+        }, 10_000);
+        return english;
+      },
+    );
     return use(german);
   };
 }

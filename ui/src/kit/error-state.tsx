@@ -1,5 +1,5 @@
 import { RotateCw, TriangleAlert } from "lucide-react";
-import { ApiError, NetworkError } from "@/api/errors";
+import { ApiError, NetworkError, PartError } from "@/api/errors";
 import { type Dictionary, useT } from "@/i18n";
 import { Button } from "./button";
 import { CopyButton } from "./copy";
@@ -11,6 +11,7 @@ export function describe(
 ): { message: string; todo?: string; requestId: string | null } {
   if (error instanceof NetworkError)
     return { message: t.errors.network, todo: t.errors.networkDo, requestId: null };
+  if (error instanceof PartError) return { message: t.errors.part, todo: t.errors.partDo, requestId: null };
   if (error instanceof ApiError) {
     if (error.code === "unauthenticated") return { message: t.signedOut.short, requestId: error.requestId };
     const todo =

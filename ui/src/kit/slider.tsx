@@ -1,4 +1,4 @@
-import { lazy, Suspense } from "react";
+import { part } from "./part";
 
 export type SliderProps = {
   value: number;
@@ -14,13 +14,9 @@ export type SliderProps = {
   disabled?: boolean;
 };
 
-const Control = lazy(() => import("./slider-control"));
+const Control = part<SliderProps>(() => import("./slider-control"));
 
 /** A number that is chosen by feel; put a `NumberInput` beside it for the exact one. */
 export function Slider(props: SliderProps) {
-  return (
-    <Suspense fallback={<div className="h-8" />}>
-      <Control {...props} />
-    </Suspense>
-  );
+  return <Control {...props} waiting={<div className="h-8" />} />;
 }

@@ -42,5 +42,5 @@ const isLive = () => state.live;
  */
 export function useLiveOptions(): { staleTime: number; refetchInterval: number | false } {
   const live = useSyncExternalStore(onConnection, isLive);
-  return live ? { staleTime: Infinity, refetchInterval: false } : { staleTime: 0, refetchInterval: 5000 };
+  return live ? { staleTime: Infinity, refetchInterval: false } : { staleTime: 1000, refetchInterval: 5000 };
 }

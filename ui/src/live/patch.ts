@@ -1,4 +1,4 @@
-import type { QueryClient } from "@tanstack/react-query";
+import type { Query, QueryClient, QueryKey } from "@tanstack/react-query";
 import type { LiveEvents, Model } from "@/api/types";
 import { jobKeys, modelKeys } from "@/data/query-keys";
 
@@ -30,6 +30,29 @@ export function needsRecord(model: Model | undefined, now: Now): boolean {
   );
 }
 
+const firstOnTheWay = new WeakSet<Query>();
+
+/**
+ * Asks again for what is being fetched just now, and for `all` others, too: the answer may have been written before the event that
+ * came meanwhile, and would take back what the event said. The very first answer is waited for, so that many events can't keep a
+ * page from loading.
+ */
+function askAgain(client: QueryClient, queryKey: QueryKey, all: boolean): void {
+  for (const query of client.getQueryCache().findAll({ queryKey })) {
+    const again = () => void client.invalidateQueries({ queryKey: query.queryKey, exact: true });
+    const { data, fetchStatus } = query.state;
+    if (fetchStatus === "idle" ? all : data !== undefined) again();
+    else if (fetchStatus !== "idle" && !firstOnTheWay.has(query)) {
+      firstOnTheWay.add(query);
+      const done = () => {
+        firstOnTheWay.delete(query);
+        again();
+      };
+      query.promise?.then(done, done);
+    }
+  }
+}
+
 /** Puts a model's event into every list and record of the cache, and fetches the record if there is more to know. */
 export function patchModel(client: QueryClient, now: Now): void {
   let stale = false;
@@ -46,14 +69,14 @@ export function patchModel(client: QueryClient, now: Now): void {
     stale ||= needsRecord(one, now);
     client.setQueryData(modelKeys.one(now.id), withEvent(one, now));
   }
-  if (!stale) return;
-  void client.invalidateQueries({ queryKey: modelKeys.lists });
-  void client.invalidateQueries({ queryKey: modelKeys.one(now.id) });
+  askAgain(client, modelKeys.lists, stale);
+  askAgain(client, modelKeys.one(now.id), stale);
 }
 
 /** Takes a deleted model out of the cache. */
 export function dropModel(client: QueryClient, id: number): void {
   client.setQueriesData<Model[]>({ queryKey: modelKeys.lists }, (list) => list?.filter((it) => it.id !== id));
+  askAgain(client, modelKeys.lists, false);
   client.removeQueries({ queryKey: modelKeys.one(id) });
 }
 

@@ -26,7 +26,7 @@ function importsOf({ path, text }: { path: string; text: string }): string[] {
 const SHARED = ["api", "i18n", "data", "live", "kit", "charts", "app", "parts"];
 const MAY: Record<string, string[]> = {
   api: ["api"],
-  i18n: ["i18n"],
+  i18n: ["i18n", "api"],
   data: ["data", "api", "live"],
   live: ["live", "api", "data"],
   kit: ["kit", "i18n", "api"],

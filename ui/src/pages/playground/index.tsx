@@ -1,4 +1,3 @@
-import { lazy, Suspense } from "react";
 import { Gate } from "@/app/gate";
 import { useT as useCommonT } from "@/i18n";
 import { Segmented } from "@/kit/choices";
@@ -6,9 +5,8 @@ import { PageBody, PageHeader } from "@/kit/page-header";
 import { useUrlState } from "@/kit/url-state";
 import ChatPage from "./chat/chat-page";
 import { useT } from "./t";
-
-const Embedding = lazy(() => import("./vectors/embedding"));
-const Rerank = lazy(() => import("./vectors/rerank"));
+import { Embedding } from "./vectors/embedding";
+import { Rerank } from "./vectors/rerank";
 
 /** Tries models: chats, vectors, reranking. */
 export default function Page() {
@@ -43,9 +41,7 @@ function Playground() {
       />
       {tab === "embedding" || tab === "rerank" ? (
         <div className="min-h-0 flex-1 overflow-y-auto">
-          <PageBody>
-            <Suspense>{tab === "embedding" ? <Embedding /> : <Rerank />}</Suspense>
-          </PageBody>
+          <PageBody>{tab === "embedding" ? <Embedding /> : <Rerank />}</PageBody>
         </div>
       ) : (
         <ChatPage />

@@ -1,4 +1,5 @@
 import { memo, useEffect, useMemo, useState } from "react";
+import { fetchPart } from "@/api/part";
 import { cn } from "@/kit/cn";
 import { CopyButton } from "@/kit/copy";
 import { useT } from "../t";
@@ -32,9 +33,11 @@ function useHighlighted(text: string, language: string, open: boolean): Run[] | 
   useEffect(() => {
     if (open || !language || text.length > LONGEST) return;
     let current = true;
-    void import("./highlight").then(({ highlight }) => {
-      if (current) setRuns({ text, runs: highlight(text, language) });
-    });
+    fetchPart(() => import("./highlight")).then(
+      ({ highlight }) => current && setRuns({ text, runs: highlight(text, language) }),
+      // Code without colours is code, too. The next block tries again.
+      () => {},
+    );
     return () => {
       current = false;
     };

@@ -16,7 +16,7 @@ import { WithVectorModel } from "./model-field";
 const MOST = 64;
 
 /** Turns texts into vectors, and shows how alike they are. */
-export default function Embedding() {
+export function Embedding() {
   return <WithVectorModel>{(model, picker) => <Form model={model} picker={picker} />}</WithVectorModel>;
 }
 

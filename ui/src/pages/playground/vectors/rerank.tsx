@@ -16,7 +16,7 @@ import { WithVectorModel } from "./model-field";
 const MOST = 200;
 
 /** Orders documents by how well they answer a query. */
-export default function Rerank() {
+export function Rerank() {
   return <WithVectorModel>{(model, picker) => <Form model={model} picker={picker} />}</WithVectorModel>;
 }
 
