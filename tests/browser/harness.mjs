@@ -120,9 +120,9 @@ export async function freePort() {
 
 /**
  * Starts a gateway with simulated engines, which run as processes. `settings` are settings of it; `owner: false` leaves the
- * first owner to the test; `engine` are options of the simulator.
+ * first owner to the test; `engine` are options of the simulator; `demo: true` has the model of `serve --demo`, too.
  */
-export async function startGateway({ settings = {}, owner = true, engine = "" } = {}) {
+export async function startGateway({ settings = {}, owner = true, engine = "", demo = false } = {}) {
   const dir = mkdtempSync(join(tmpdir(), "gantry-browser-"));
   const models = join(dir, "models");
   const packages = join(dir, "packages");
@@ -132,7 +132,7 @@ export async function startGateway({ settings = {}, owner = true, engine = "" } 
   let child;
   let port = 0;
   const start = async () => {
-    child = spawn(program, ["serve"], {
+    child = spawn(program, ["serve", ...(demo ? ["--demo"] : [])], {
       cwd: dir,
       env: {
         PATH: process.env.PATH, HOME: dir, DATA_DIR: join(dir, "data"), MODELS_DIR: models, EXPORT_DIRS: packages,
