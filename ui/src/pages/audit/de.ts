@@ -40,7 +40,7 @@ export const de = {
     changes: "Was sich geändert hat",
     nothing: "Die Zeile hat keine Felder: Die Aktion sagt alles.",
   },
-  diff: { field: "Feld", before: "Vorher", after: "Nachher", absent: "nicht da", empty: "leer" },
+  diff: { field: "Feld", before: "Vorher", after: "Nachher", absent: "nicht gesetzt", empty: "leer" },
   chain: {
     title: "Hash-Kette",
     linked: (n: string) => `${n} Verbindungen zwischen den geladenen Zeilen halten.`,

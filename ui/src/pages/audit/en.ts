@@ -45,7 +45,7 @@ export const en = {
     changes: "What changed",
     nothing: "The row has no fields: the action says it all.",
   },
-  diff: { field: "Field", before: "Before", after: "After", absent: "not there", empty: "empty" },
+  diff: { field: "Field", before: "Before", after: "After", absent: "not set", empty: "empty" },
   chain: {
     title: "Chain of hashes",
     linked: (n: string) => `${n} links between the rows that are loaded hold.`,
