@@ -1,5 +1,7 @@
 // Measures how a fast stream is shown: 250 tokens/s behind a conversation of 100,000 tokens. It prints how late tokens show, and
-// how busy the main thread is: GANTRY=… UI=http://127.0.0.1:4173/ui node playground_speed.mjs CHROMIUM. See playground.mjs for UI and PORT.
+// how busy the main thread is: GANTRY=… UI=http://127.0.0.1:4173/ui node playground_speed.mjs CHROMIUM.
+//   UI       where the pages come from, a `vite preview` say; the gateway itself without it
+//   PORT     of the gateway (18441)
 //   HISTORY  tokens of the conversation (100000)
 //   TOKENS   of the answer (3000)
 //   RATE     tokens per second (250)

@@ -116,6 +116,10 @@ export function useDeleteModel() {
   const client = useQueryClient();
   return useMutation({
     mutationFn: (id: number) => call("deleteModel", { path: { id } }),
-    onSettled: () => client.invalidateQueries({ queryKey: modelKeys.all }),
+    onSettled: async () => {
+      // The page of the model is still open: nothing of it must be asked for again.
+      await client.invalidateQueries({ queryKey: modelKeys.all, refetchType: "none" });
+      await client.invalidateQueries({ queryKey: modelKeys.lists });
+    },
   });
 }

@@ -40,7 +40,7 @@ export const de = {
     changes: "Was sich geändert hat",
     nothing: "Diese Aktion ändert keine Felder.",
   },
-  diff: { field: "Feld", before: "Vorher", after: "Nachher", absent: "nicht da", empty: "leer" },
+  diff: { field: "Feld", before: "Vorher", after: "Nachher", absent: "nicht gesetzt", empty: "leer" },
   chain: {
     title: "Hash-Kette",
     linked: (n: string) => `Die geladenen Zeilen folgen aufeinander: ${n} Verbindungen wurden geprüft.`,

@@ -45,7 +45,7 @@ export const en = {
     changes: "What changed",
     nothing: "This action changes no fields.",
   },
-  diff: { field: "Field", before: "Before", after: "After", absent: "not there", empty: "empty" },
+  diff: { field: "Field", before: "Before", after: "After", absent: "not set", empty: "empty" },
   chain: {
     title: "Chain of hashes",
     linked: (n: string) => `The rows that are loaded follow each other: ${n} links were checked.`,

@@ -109,6 +109,7 @@ export const de: typeof en = {
     earlier: "Das ist das Protokoll des Laufs davor: der letzte Start schrieb keines.",
     ended: "Das Protokoll ist zu Ende.",
     empty: "Die Engine hat noch nichts geschrieben.",
+    noEngine: "Das Modell hat keine Engine, also auch kein Protokoll. Der nächste Start schreibt eines.",
     none: "Keine Zeile passt.",
     label: "Protokoll der Engine",
     history: "Zu ladende Zeilen",

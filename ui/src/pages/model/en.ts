@@ -106,6 +106,7 @@ export const en = {
     earlier: "This is the log of the run before: the last start wrote none.",
     ended: "The log ended.",
     empty: "The engine has written nothing yet.",
+    noEngine: "The model has no engine, so there is no log. Its next start writes one.",
     none: "No line matches.",
     label: "Log of the engine",
     history: "Lines to load",

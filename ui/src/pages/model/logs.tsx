@@ -1,4 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from "react";
+import { ApiError } from "@/api/errors";
 import type { Model } from "@/api/types";
 import { MOST_HISTORY, useLogStream } from "@/data/log-stream";
 import { useDiagnosis } from "@/data/model-detail";
@@ -22,6 +23,8 @@ export function Logs({ model }: { model: Model }) {
   // A start makes a new log; a failure ends it.
   const run = ["starting", "failed", "stopped"].includes(model.state) ? model.state : "active";
   const log = useLogStream(model.id, tail, run);
+  // That a model which rests has no log is no error.
+  const noEngine = log.error instanceof ApiError && log.error.status === 409;
   const diagnosis = useDiagnosis(model.id, model.state);
   const [maker] = useState(() => new LineMaker());
   const all = useMemo(() => maker.lines(log.lines, log.first), [maker, log.lines, log.first]);
@@ -112,7 +115,9 @@ export function Logs({ model }: { model: Model }) {
         />
         <div className="h-[max(20rem,calc(100dvh-22rem))]">
           {lines.length === 0 ? (
-            <p className="px-4 py-6 text-ink-2 text-sm">{all.length === 0 ? t.log.empty : t.log.none}</p>
+            <p className="px-4 py-6 text-ink-2 text-sm">
+              {all.length > 0 ? t.log.none : noEngine ? t.log.noEngine : t.log.empty}
+            </p>
           ) : (
             <LogView
               lines={lines}
@@ -135,7 +140,7 @@ export function Logs({ model }: { model: Model }) {
           {log.state === "ended" && !log.error && <span>{t.log.ended}</span>}
         </p>
       </div>
-      {log.error !== undefined && <ErrorNote error={log.error} />}
+      {log.error !== undefined && !noEngine && <ErrorNote error={log.error} />}
     </div>
   );
 }

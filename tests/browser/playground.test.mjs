@@ -1,0 +1,306 @@
+// The playground: questions, answers, what goes wrong meanwhile, parameters, pictures, models side by side, vectors and ranks.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { startEngine } from "./engine.mjs";
+import { atEnd, freePort, heading, look, rail, startGateway, step, until } from "./harness.mjs";
+
+const LONG = "un-modèle-très-long-😀-with-a-name-that-does-not-fit-anywhere-at-all-in-390-pixels";
+
+/** Starts a simulator that makes vectors. Returns its address. */
+async function startVectors() {
+  const port = String(await freePort());
+  const args = ["engine-sim", "--host", "127.0.0.1", "--port", port, "--model", "x", "--served-model-name", "vectors", "--runner", "pooling"];
+  const child = spawn(process.env.GANTRY, args, { stdio: "ignore" });
+  atEnd(async () => void child.kill());
+  await until("the start of the simulator", () => fetch(`http://127.0.0.1:${port}/health`).then((it) => it.ok, () => false));
+  return `http://127.0.0.1:${port}`;
+}
+
+export default async function () {
+  const engine = await startEngine();
+  atEnd(async () => engine.stop());
+  const vectors = await startVectors();
+  const gateway = await startGateway();
+  const api = await gateway.as();
+  for (const entry of [
+    { served_name: "mock", url: engine.url },
+    { served_name: LONG, url: engine.url, upstream_model: "mock" },
+    { served_name: "vectors", url: vectors, task: "embed" },
+  ])
+    await api("POST", "/admin/models/registry", entry);
+  const page = await gateway.page({ as: "ada" });
+  const asked = [];
+  page.on("request", (request) => asked.push(request.url()));
+  const question = () => page.getByRole("textbox", { name: "Question", exact: true });
+  const conversation = () => page.getByRole("log", { name: "Conversation" });
+  const fresh = () => page.getByRole("link", { name: "New chat" }).click();
+  const ask = async (text) => {
+    await page.getByRole("button", { name: "Send", exact: true }).waitFor();
+    await question().fill(text);
+    await question().press("Enter");
+  };
+  const finished = (word = "finished") => conversation().getByText(word, { exact: true }).last().waitFor();
+
+  await step("a new chat says what it is for", async () => {
+    await page.goto(`${gateway.ui}/playground`);
+    await page.getByText("Ask something.").waitFor();
+    await page.getByText("Your chats will be here.").waitFor();
+    await page.getByRole("combobox", { name: "Model" }).selectOption("mock");
+    await look(page, "playground-new");
+  });
+
+  await step("a question gets an answer with markdown, figures and an address of its own; hostile text does nothing", async () => {
+    await ask("code, if you can");
+    await finished();
+    assert.match(page.url(), /\/playground\/[0-9a-f-]{36}/);
+    await conversation().getByText("fn main").waitFor();
+    await conversation().getByText(/TTFT/).waitFor();
+    await conversation().getByText(/tokens\/s/).waitFor();
+    assert.equal(await page.evaluate(() => window.harmed), undefined);
+    assert.deepEqual(asked.filter((it) => it.includes("example.invalid")), [], "pictures of answers are never loaded");
+    const links = await conversation().getByRole("link").evaluateAll((all) => all.map((it) => it.href));
+    assert.ok(links.every((it) => it.startsWith("https://")), String(links));
+    await page.getByRole("navigation", { name: "Chats" }).getByRole("link", { name: /code, if you can/ }).waitFor();
+    await look(page, "playground-answer");
+  });
+
+  await step("reasoning is folded and says how long it took; tool calls are shown", async () => {
+    await ask("think about it");
+    const fold = conversation().getByText(/^Thought for/);
+    await fold.waitFor();
+    await conversation().getByText("The answer is 42.").waitFor();
+    assert.equal(await conversation().getByText("First I consider.").isVisible(), false);
+    await fold.click();
+    await conversation().getByText("First I consider.").waitFor();
+    await ask("use a tool");
+    await conversation().getByRole("region", { name: "Calls weather" }).getByText('"Ulm"').waitFor();
+    assert.ok(!JSON.stringify(engine.seen.last.messages).includes("First I consider"), "reasoning is not sent back");
+  });
+
+  await step("an engine that dies keeps what came, with the cause, the request id and a way on", async () => {
+    await ask("die please");
+    await conversation().getByText("The answer broke off.").waitFor();
+    await conversation().getByText("A beginning").waitFor();
+    await conversation().getByText("Request", { exact: false }).last().waitFor();
+    await look(page, "playground-broken-off");
+    await conversation().getByRole("button", { name: "Continue" }).click();
+    await conversation().getByText("A beginning and its end.").waitFor();
+    assert.equal(engine.seen.last.messages.at(-1).content, "A beginning");
+  });
+
+  await step("Stop ends an answer at the engine, too, and what came stays", async () => {
+    const cut = engine.seen.cut;
+    await ask("sleep a while");
+    await conversation().getByText(/^0 1 2/).waitFor();
+    await page.getByRole("button", { name: "Stop", exact: true }).click();
+    await conversation().getByText("stopped by you").waitFor();
+    await until("the end at the engine", async () => engine.seen.cut > cut);
+  });
+
+  await step("a question can be edited, an answer written again, and every version is there", async () => {
+    await fresh();
+    await ask("first words");
+    await finished();
+    await question().press("ArrowUp");
+    const edit = page.getByRole("textbox", { name: "Edit the question" });
+    await edit.fill("second words");
+    await look(page, "playground-editing");
+    await edit.press("Enter");
+    await conversation().getByText("You said: second words").waitFor();
+    await finished();
+    await conversation().getByRole("button", { name: "Previous version" }).click();
+    await conversation().getByText("You said: first words").waitFor();
+    await conversation().getByRole("button", { name: "Answer again" }).click();
+    await conversation().getByText("2 of 2").last().waitFor();
+    await page.reload();
+    await conversation().getByText("You said: first words").waitFor();
+    await conversation().getByText("2 of 2").last().waitFor();
+  });
+
+  await step("parameters are sent, limited by the model, and what the engine refuses stands at its field", async () => {
+    await page.getByRole("button", { name: "Parameters" }).click();
+    await page.getByRole("textbox", { name: "System prompt" }).fill("Be brief.");
+    await page.getByRole("textbox", { name: "Temperature" }).fill("0.3");
+    await page.getByRole("textbox", { name: "Longest answer" }).fill("999999999");
+    await page.getByText(/^At most 131,072/).waitFor();
+    await page.getByRole("textbox", { name: "Longest answer" }).fill("100");
+    await page.getByRole("textbox", { name: "Stop sequences" }).fill("END");
+    await page.getByRole("checkbox", { name: /Answer in JSON/ }).check();
+    await ask("parameters");
+    await conversation().getByText("You said: parameters").waitFor();
+    const { messages, temperature, max_tokens, stop, response_format } = engine.seen.last;
+    assert.deepEqual([messages[0], temperature, max_tokens, stop, response_format],
+      [{ role: "system", content: "Be brief." }, 0.3, 100, ["END"], { type: "json_object" }]);
+    await finished();
+    page.allow(/^400 POST \/v1\/chat\/.*completions$/);
+    await ask("refuse this");
+    await page.getByRole("alert").getByText(/temperature must be smaller/i).first().waitFor();
+    await conversation().getByText("Request", { exact: false }).last().waitFor();
+    page.forbid();
+    await look(page, "playground-refused");
+    await page.getByRole("button", { name: "Reset" }).click();
+    await page.getByRole("button", { name: "Parameters" }).click();
+  });
+
+  await step("the conversation can be copied as programs and as markdown", async () => {
+    await page.getByRole("button", { name: "Copy the conversation" }).click();
+    const dialog = page.getByRole("dialog", { name: "Copy the conversation" });
+    await dialog.getByText(/chat\/completions/).waitFor();
+    for (const [name, words] of [["Python", "from openai import OpenAI"], ["JavaScript", 'import OpenAI from "openai"'], ["Markdown", "**You:**"]]) {
+      await dialog.getByRole("radio", { name }).check();
+      await dialog.getByText(words).first().waitFor();
+    }
+    await look(page, "playground-copy");
+    await page.keyboard.press("Escape");
+  });
+
+  await step("pictures are sent with the question, and shown with it after a reload", async () => {
+    await fresh();
+    const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+    const [chooser] = await Promise.all([
+      page.waitForEvent("filechooser"),
+      page.getByRole("button", { name: "Add pictures" }).click(),
+    ]);
+    await chooser.setFiles({ name: "a.png", mimeType: "image/png", buffer: png });
+    await page.getByRole("img", { name: "Picture 1" }).waitFor();
+    await ask("what do you see");
+    await conversation().getByText("I see 1 picture.").waitFor();
+    await page.reload();
+    await conversation().getByRole("img", { name: "Picture 1" }).waitFor();
+  });
+
+  await step("a draft outlives a reload, and messages of a megabyte are kept whole", async () => {
+    await question().fill("not sent yet");
+    await page.reload();
+    await until("the draft", async () => (await question().inputValue()) === "not sent yet");
+    await fresh();
+    const much = `${"0123456789 ".repeat(9)}\n`.repeat(10_500);
+    await page.evaluate((text) => navigator.clipboard.writeText(text), much);
+    await question().press("Control+V");
+    await page.getByRole("button", { name: "Send", exact: true }).click();
+    await finished();
+    assert.equal(engine.seen.last.messages.at(-1).content.length, much.length);
+    await page.reload();
+    await conversation().getByRole("button", { name: "Show the whole text" }).waitFor();
+    await ask("and now");
+    await conversation().getByText("You said: and now").waitFor();
+    assert.equal(engine.seen.last.messages[0].content.length, much.length);
+  });
+
+  await step("several models answer side by side", async () => {
+    await fresh();
+    await page.getByRole("button", { name: "Compare with another model" }).click();
+    await page.getByRole("combobox", { name: "Model 2" }).selectOption(LONG);
+    await ask("long 400");
+    const both = page.getByRole("log", { name: "Conversation" });
+    await until("two conversations", async () => (await both.count()) === 2);
+    for (const at of [0, 1]) await both.nth(at).getByText("finished").waitFor();
+    await both.nth(0).hover();
+    await page.mouse.wheel(0, -20_000);
+    await until("the other one to follow", async () => (await both.nth(1).evaluate((box) => box.scrollTop)) === 0);
+    await ask("more");
+    for (const at of [0, 1]) await both.nth(at).getByText("You said: more").waitFor();
+    await look(page, "playground-compare");
+    await page.reload();
+    for (const at of [0, 1]) await both.nth(at).getByText("You said: more").waitFor();
+  });
+
+  await step("what grows lets go of a reader who scrolls up", async () => {
+    await fresh();
+    await ask("long 1500");
+    await until("something to scroll", async () => conversation().evaluate((box) => box.scrollHeight > box.clientHeight + 400));
+    await conversation().hover();
+    await page.mouse.wheel(0, -300);
+    await page.getByRole("button", { name: "To the end" }).waitFor();
+    const place = () => conversation().evaluate(({ scrollTop, scrollHeight }) => ({ scrollTop, scrollHeight }));
+    const before = await place();
+    const after = await until("more text", async () => {
+      const now = await place();
+      return now.scrollHeight > before.scrollHeight + 100 && now;
+    });
+    assert.ok(Math.abs(after.scrollTop - before.scrollTop) < 5, "it stays where the reader is");
+    await page.getByRole("button", { name: "To the end" }).click();
+    await page.getByRole("button", { name: "Stop", exact: true }).click();
+    await conversation().getByText("stopped by you").waitFor();
+  });
+
+  // What happens to an answer while its page is away, at one place: whether the page or the gateway holds it, nothing of it is lost.
+  await step("a reload in mid-answer, and leaving the page, lose nothing", async () => {
+    await page.goto(`${gateway.ui}/playground`);
+    await ask("sleep again");
+    const text = conversation().getByText(/^0 1 2 3 4 5 6 7 8 9 10/).last();
+    await text.waitFor();
+    const before = await text.textContent();
+    await page.reload();
+    await text.waitFor();
+    const after = await text.textContent();
+    assert.ok(after.startsWith(before.trim()), `${before} → ${after}`);
+    await fresh();
+    await ask("long 300");
+    await conversation().getByText(/brown fox/).first().waitFor();
+    await rail(page).getByRole("link", { name: "Overview" }).click();
+    await heading(page, "Overview").waitFor();
+    await rail(page).getByRole("link", { name: "Playground" }).click();
+    await page.getByRole("navigation", { name: "Chats" }).getByRole("link", { name: /long 300/ }).click();
+    await finished();
+    await conversation().getByText("300 tokens").waitFor();
+  });
+
+  await step("chats are found, and deleted one by one or all", async () => {
+    const list = page.getByRole("navigation", { name: "Chats" });
+    await page.keyboard.press("Escape");
+    await page.getByRole("searchbox", { name: "Search chats" }).fill("think no such thing");
+    await list.getByText("No chat matches.").waitFor();
+    await page.getByRole("searchbox", { name: "Search chats" }).fill("first words");
+    await until("one chat", async () => (await list.getByRole("link").count()) === 1);
+    await list.getByRole("link").hover();
+    await list.getByRole("button", { name: /^Delete/ }).click();
+    const dialog = page.getByRole("dialog", { name: /^Delete “first words”/ });
+    await dialog.waitFor();
+    await look(page, "playground-delete");
+    await dialog.getByRole("button", { name: "Delete chat" }).click();
+    await list.getByText("No chat matches.").waitFor();
+    await page.getByRole("searchbox", { name: "Search chats" }).fill("");
+    await page.getByRole("button", { name: "Delete all chats" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Delete all chats" }).click();
+    await list.getByText("Your chats will be here.").waitFor();
+  });
+
+  await step("texts become vectors, and documents are ranked", async () => {
+    await page.getByRole("radio", { name: "Embedding" }).check();
+    await page.getByRole("textbox", { name: "Texts" }).fill("a cat\na dog\nشجرة كبيرة");
+    await page.getByRole("button", { name: "Make vectors" }).click();
+    await page.getByRole("table", { name: "Similarity" }).waitFor();
+    assert.equal(await page.getByRole("table", { name: "Similarity" }).getByRole("cell", { name: "1", exact: true }).count(), 3);
+    await look(page, "playground-embedding");
+    await page.getByRole("radio", { name: "Rerank" }).check();
+    await page.getByRole("textbox", { name: "Query" }).fill("a cat");
+    await page.getByRole("textbox", { name: "Documents" }).fill("dogs bark\na cat sleeps");
+    await page.getByRole("button", { name: "Rank" }).click();
+    const bars = page.getByRole("list", { name: "Ranking" }).getByRole("listitem");
+    await until("the ranking", async () => (await bars.count()) === 2);
+    assert.match(await bars.first().textContent(), /a cat sleeps/);
+    await look(page, "playground-rerank");
+  });
+
+  await step("a model that stops is told of, and nothing is sent to it", async () => {
+    await page.goto(`${gateway.ui}/playground`);
+    await page.getByRole("combobox", { name: "Model" }).selectOption("mock");
+    await ask("before the end");
+    await finished();
+    for (const name of ["mock", LONG])
+      await api("DELETE", `/admin/models/registry/${encodeURIComponent(name)}`);
+    await page.getByText("mock does not run. Choose another model, or start it.").waitFor();
+    await look(page, "playground-stopped");
+    await fresh();
+    await page.getByText("No model that generates text runs now.").waitFor();
+    await look(page, "playground-no-model");
+  });
+
+  await step("everything is there in German", async () => {
+    const german = await gateway.page({ as: "ada", locale: "de-DE" });
+    await german.goto(`${gateway.ui}/playground`);
+    await german.getByText("Zurzeit läuft kein Modell, das Text erzeugt.").waitFor();
+    await german.close();
+  });
+}
