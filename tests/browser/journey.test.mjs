@@ -104,7 +104,7 @@ export default async function () {
     await made.getByRole("button", { name: "I have saved it" }).click();
     await go("Overview");
     // The list of what comes next ticks itself, and goes when all is done.
-    await page.getByText("To do").waitFor({ state: "detached" });
+    await page.getByText("To do").first().waitFor({ state: "detached" });
   });
 
   await step("the playground streams an answer, and stops it", async () => {

@@ -181,33 +181,6 @@ try {
     await until("the end at the engine", async () => engine.seen.cut > cut);
   });
 
-  await test("a reload in mid-answer loses nothing", async () => {
-    await page.getByRole("link", { name: "New chat" }).click();
-    await ask("sleep again");
-    await conversation().getByText(/^0 1 2 3 4 5 6 7 8 9 10/).waitFor();
-    const before = await conversation().getByText(/^0 1 2 3 4 5 6/).last().textContent();
-    await page.reload();
-    await conversation().getByText("The page was closed before the answer was complete.").waitFor();
-    const after = await conversation().getByText(/^0 1 2 3 4 5 6/).last().textContent();
-    assert.ok(after.startsWith(before.trim()), `${before} → ${after}`);
-    await conversation().getByRole("button", { name: "Continue" }).click();
-    await conversation().getByText(/and its end\.$/).waitFor();
-    await page.reload();
-    await conversation().getByText(/and its end\.$/).waitFor();
-  });
-
-  await test("leaving the page does not end an answer", async () => {
-    await page.getByRole("link", { name: "New chat" }).click();
-    await ask("long 300");
-    await conversation().getByText(/brown fox/).first().waitFor();
-    await page.getByRole("link", { name: "Overview" }).first().click();
-    await sleep(1500);
-    await page.getByRole("link", { name: "Playground" }).first().click();
-    await page.getByRole("navigation", { name: "Chats" }).getByRole("link", { name: /long 300/ }).click();
-    await finished();
-    await conversation().getByText("300 tokens").waitFor();
-  });
-
   await test("a question can be edited, an answer written again, and every version is there", async () => {
     await page.getByRole("link", { name: "New chat" }).click();
     await ask("first words");
