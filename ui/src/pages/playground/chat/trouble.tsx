@@ -1,5 +1,6 @@
 import { useT as useCommonT } from "@/i18n";
 import { Button } from "@/kit/button";
+import { cn } from "@/kit/cn";
 import { ErrorNote } from "@/kit/error-state";
 import { useT } from "../t";
 import type { Trouble } from "./use-conversation";
@@ -40,13 +41,18 @@ export function TroubleView({ trouble }: { trouble: Trouble }) {
         </div>
       </div>
     );
+  const { error } = trouble;
   return (
     <div
       role="status"
-      className="flex flex-col items-start gap-2 rounded-md border border-warn-solid bg-warn-soft px-3 py-2 text-sm"
+      className={cn(
+        "flex flex-col items-start gap-2 text-sm",
+        // An error has a box of its own.
+        error === undefined && "rounded-md border border-warn-solid bg-warn-soft px-3 py-2",
+      )}
     >
       <p>{kind === "interrupted" ? t.pane.interrupted : t.pane.unsaved}</p>
-      {trouble.error !== undefined && <ErrorNote error={trouble.error} />}
+      {error !== undefined && <ErrorNote error={error} />}
       <div className="flex flex-wrap gap-2">
         <Button size="sm" look="primary" onClick={trouble.save}>
           {t.pane.saveAgain}
