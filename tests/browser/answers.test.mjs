@@ -122,8 +122,10 @@ export default async function answers() {
     page.forbid();
   });
 
-  await test("Stop before the first token leaves the question alone", async () => {
+  await test("a reload before the first token waits on; Stop leaves the question alone then", async () => {
     await ask("wait please");
+    await conversation.getByText("Waiting for the first token").waitFor();
+    await page.reload();
     await conversation.getByText("Waiting for the first token").waitFor();
     await stop.click();
     await conversation.getByText("This question has no answer.").waitFor();
