@@ -1,4 +1,4 @@
-// An engine for tests of the playground. What it answers is told by the question: `sleep`, `die`, `refuse`, `think`, `tool`,
+// An engine for tests of the playground. What it answers is told by the question: `sleep`, `wait`, `die`, `refuse`, `think`, `tool`,
 // `code`, `long N`, `see`. It speaks as much of OpenAI's API as the gateway and the playground need.
 import { createServer } from "node:http";
 
@@ -36,9 +36,9 @@ const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 const textOf = (content) =>
   typeof content === "string" ? content : content.map((it) => it.text ?? "").join(" ");
 
-/** Starts it. `rate`: tokens per second of a long answer. Returns its address and what it was asked last. */
+/** Starts it. `rate`: tokens per second of a long answer. Returns its address what it was asked last, and how often. */
 export async function startEngine({ rate = 250 } = {}) {
-  const seen = { last: undefined, cut: 0 };
+  const seen = { last: undefined, count: 0, cut: 0 };
   const server = createServer(async (request, response) => {
     const json = (status, body) => {
       response.writeHead(status, { "content-type": "application/json" });
@@ -51,6 +51,7 @@ export async function startEngine({ rate = 250 } = {}) {
     for await (const piece of request) text += piece;
     const body = JSON.parse(text);
     seen.last = body;
+    seen.count += 1;
     const asked = textOf(body.messages.findLast((it) => it.role === "user")?.content ?? "");
     if (asked.includes("refuse"))
       return json(400, { error: { message: "temperature must be smaller", type: "invalid_request_error", param: "temperature", code: "bad" } });
@@ -93,6 +94,8 @@ export async function startEngine({ rate = 250 } = {}) {
         const ahead = (count / rate) * 1000 - (performance.now() - began);
         if (ahead > 1) await sleep(ahead);
       }
+    } else if (asked.includes("wait")) {
+      await sleep(20_000);
     } else if (asked.includes("sleep")) {
       for (let at = 0; at < 400 && !response.destroyed; at += 1) await word(`${at} `, 50);
     } else if (asked.includes("see")) await word(`I see ${JSON.stringify(body.messages).split("data:image").length - 1} picture.`);

@@ -65,12 +65,12 @@ try {
     const real = window.fetch;
     window.fetch = async (...given) => {
       const response = await real(...given);
-      if (!String(given[0]).includes("/v1/chat/completions") || !response.body) return response;
+      if (!String(given[0]).endsWith("/completions") || !response.body) return response;
       let letters = 0;
       const tap = new TransformStream({
         transform(chunk, out) {
           const text = new TextDecoder().decode(chunk);
-          for (const [, it] of text.matchAll(/"content":("(?:[^"\\]|\\.)*")/g)) letters += JSON.parse(it).replace(/[\s*`]/g, "").length;
+          for (const [, it] of text.matchAll(/"text":("(?:[^"\\]|\\.)*")/g)) letters += JSON.parse(it).replace(/[\s*`]/g, "").length;
           window.measured.sent.push([performance.now(), letters]);
           out.enqueue(chunk);
         },

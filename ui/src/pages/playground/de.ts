@@ -10,6 +10,7 @@ export const de = {
     empty: "Hier stehen deine Chats. Nur du siehst sie.",
     nothing: "Kein Chat passt dazu.",
     more: "Mehr anzeigen",
+    answering: "antwortet",
     clear: "Alle Chats löschen",
     clearTitle: "Alle Chats löschen?",
     clearText:
@@ -45,8 +46,11 @@ export const de = {
     label: "Unterhaltung",
     toEnd: "Zum Ende",
     writing: (model) => `${model} antwortet.`,
+    lost: "Die Verbindung zum Gateway ist verloren. Wenn das Gateway läuft, geht die Antwort dort weiter und erscheint hier, sobald es wieder erreichbar ist.",
     unsaved:
-      "Die Antwort ist da, aber das Gateway konnte sie nicht aufbewahren. Bis dahin bewahrt sie dieser Browser auf.",
+      "Die Antwort ist da, aber das Gateway konnte sie nicht speichern. Sie steht nur auf dieser Seite, bis die Seite geschlossen wird.",
+    interrupted:
+      "Das Gateway wurde beendet, bevor die Antwort vollständig war, und hat sie nicht gespeichert. Was angekommen war, steht nur auf dieser Seite, bis die Seite geschlossen wird.",
     saveAgain: "Antwort speichern",
     unanswered: "Diese Frage hat keine Antwort.",
     answerNow: "Beantworten",
@@ -62,8 +66,7 @@ export const de = {
     sendEdited: "Als weitere Fassung senden",
     regenerate: "Erneut antworten",
     goOn: "Fortsetzen",
-    interrupted:
-      "Die Seite wurde geschlossen, bevor die Antwort vollständig war. Dies war bis dahin angekommen.",
+    interrupted: "Die Antwort wurde abgeschnitten, bevor sie vollständig war. Dies war bis dahin angekommen.",
     brokeOff: "Die Antwort brach ab. Dies war bis dahin angekommen.",
     showAll: "Ganzen Text anzeigen",
     picturesElsewhere: (n) =>
@@ -85,7 +88,7 @@ export const de = {
     pace: (n) => `${n} Token/s`,
     paceHelp: "Erzeugte Token je Sekunde, nach dem ersten.",
     ttft: (time) => `TTFT ${time}`,
-    ttftHelp: "Zeit bis zum ersten Token, wie dieser Browser sie sah.",
+    ttftHelp: "Zeit bis zum ersten Token, wie das Gateway sie sah.",
     tokens: (n) => `${n} Token`,
     estimated: "Die Engine hat nicht gezählt: dies sind die Stücke des Stroms.",
     prompt: (n) => `${n} im Prompt`,
@@ -121,6 +124,8 @@ export const de = {
     removePasted: "Eingefügten Text entfernen",
     noPicture: "Diese Datei ist kein Bild, das der Browser lesen kann.",
     stopped: (model) => `${model} läuft nicht. Wähle ein anderes Modell, oder starte es.`,
+    unsaved:
+      "Die letzte Antwort ist nicht gespeichert. Speichere sie oder lass erneut antworten, dann frag weiter.",
   },
   context: {
     label: "Kontext",

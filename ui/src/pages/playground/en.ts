@@ -8,6 +8,7 @@ export const en = {
     empty: "Your chats will be here. Only you see them.",
     nothing: "No chat matches.",
     more: "Show more",
+    answering: "answering",
     clear: "Delete all chats",
     clearTitle: "Delete all chats?",
     clearText: "All of your chats with all their messages are deleted. This can't be undone.",
@@ -42,7 +43,11 @@ export const en = {
     label: "Conversation",
     toEnd: "To the end",
     writing: (model: string) => `${model} is answering.`,
-    unsaved: "The answer is here, but the gateway could not keep it. This browser keeps it until then.",
+    lost: "The connection to the gateway is lost. If the gateway runs, the answer goes on there and is shown here once it can be reached.",
+    unsaved:
+      "The answer is here, but the gateway could not store it. It is on this page only, until the page is closed.",
+    interrupted:
+      "The gateway ended before the answer was complete, and did not store it. What had arrived is on this page only, until the page is closed.",
     saveAgain: "Save the answer",
     unanswered: "This question has no answer.",
     answerNow: "Answer it",
@@ -58,7 +63,7 @@ export const en = {
     sendEdited: "Send as another version",
     regenerate: "Answer again",
     goOn: "Continue",
-    interrupted: "The page was closed before the answer was complete. This is what had arrived.",
+    interrupted: "The answer was cut off before it was complete. This is what had arrived.",
     brokeOff: "The answer broke off. This is what had arrived.",
     showAll: "Show the whole text",
     picturesElsewhere: (n: number) =>
@@ -80,7 +85,7 @@ export const en = {
     pace: (n: string) => `${n} tokens/s`,
     paceHelp: "Generated tokens per second, after the first one.",
     ttft: (time: string) => `TTFT ${time}`,
-    ttftHelp: "Time to first token, as this browser saw it.",
+    ttftHelp: "Time to first token, as the gateway saw it.",
     tokens: (n: string, count: number) => (count === 1 ? `${n} token` : `${n} tokens`),
     estimated: "The engine did not count: these are the pieces of the stream.",
     prompt: (n: string) => `${n} in the prompt`,
@@ -116,6 +121,7 @@ export const en = {
     removePasted: "Remove the pasted text",
     noPicture: "This file is not a picture that the browser can read.",
     stopped: (model: string) => `${model} does not run. Choose another model, or start it.`,
+    unsaved: "The last answer is not stored. Save it or have it answered again, then ask on.",
   },
   context: {
     label: "Context",

@@ -1,193 +1,247 @@
-import { send } from "@/api/client";
-import { ApiError, isAbort, NetworkError } from "@/api/errors";
-import { SseParser } from "@/api/stream";
-import { nothing, take, type Written } from "./delta";
-import { dropAnswer, keepAnswer, keepAnswerNow, type Unsaved } from "./kept";
+import type { QueryClient } from "@tanstack/react-query";
+import { ApiError, NetworkError } from "@/api/errors";
+import { stream } from "@/api/stream";
+import { knownChat, putMessages, readChat, refreshChat, setAnswering, stopChatAnswer } from "@/data/chats";
+import { setUnsaved } from "./keep";
 import { pace } from "./pace";
-import { dropRunning, type Running, runningOf, setRunning } from "./running";
-import { type Ending, type Facts, joinReasoning, partsOf } from "./tree";
+import { dropRunning, isStored, runningOf, setRunning } from "./running";
+import { type Begin, type Delta, type End, errorOfEnd, nothing, take } from "./written";
 
-/** Adds a message to the chat, and returns its id. */
-export type Keep = (role: "user" | "assistant", content: string, facts: Facts) => Promise<number>;
+/** The gateway writes a comment every 15 s: a connection that is silent for longer is dead. */
+const SILENT_TOO_LONG = 40_000;
+const FIRST_WAIT = 500;
+const LONGEST_WAIT = 5000;
+/** An answer that another gateway writes is not known to this one until it is stored: it is looked for once more. */
+export const LOOK_AGAIN_MS = 4000;
 
 export type Asked = {
   session: string;
   parent: number;
   continues: boolean;
   model: string;
-  body: Record<string, unknown>;
+  request: Record<string, unknown>;
 };
 
-const KEEP_EVERY_MS = 250;
-const LEAVING_MS = 2000;
+type Reading = {
+  client: QueryClient;
+  session: string;
+  /** This page asked; otherwise it found the answer being written. */
+  asked: boolean;
+  aborter: AbortController;
+  /** The user ended the answer. */
+  stopped: boolean;
+  /** The page is gone: the gateway goes on alone as soon as it has the question. */
+  left: boolean;
+};
 
-/** Adds a text that may be longer than one message of the gateway. Returns the id of its last part. */
-export async function keepAll(
-  keep: Keep,
-  role: "user" | "assistant",
-  content: string,
-  facts: Facts,
-): Promise<number> {
-  let parent = facts.parent ?? 0;
-  for (const [at, part] of partsOf(content).entries())
-    parent = await keep(role, part, { ...facts, parent, continues: at > 0 || facts.continues });
-  return parent;
+type Connect = (options: { signal: AbortSignal; onBytes: () => void }) => ReturnType<typeof stream>;
+type Outcome = { end: End } | { refused: ApiError } | { lost: unknown };
+
+const readings = new Map<string, Reading>();
+
+/** Has the gateway answer, and shows the answer while it arrives. The gateway stores it, however it ends. */
+export async function ask(client: QueryClient, asked: Asked): Promise<void> {
+  const { session, parent, continues, model, request } = asked;
+  // A second click comes too late: the gateway writes one answer in a chat at a time.
+  if (readings.has(session)) return;
+  const known = knownChat(client, session)?.messages.at(-1)?.id ?? 0;
+  const startedAt = performance.now();
+  const identity = { session, parent, continues, model, startedAt, known, requestId: null };
+  setRunning({ ...nothing(), ...identity, state: "asking" });
+  const body = { request, parent, continues };
+  await run(client, session, (options) =>
+    stream("answerInChat", { path: { id: session }, body, ...options }),
+  );
 }
 
-// The gateway takes 8 KiB of facts.
-const short = (text: string, most = 4000) => (text.length > most ? `${text.slice(0, most)}…` : text);
+const following =
+  (session: string): Connect =>
+  (options) =>
+    stream("followChatAnswer", { path: { id: session }, ...options });
 
-function factsOf(running: Running, written: Written, ending: Ending, error: unknown): Facts {
-  const ended = performance.now();
-  const { startedAt, firstAt, reasonedUntil } = running;
-  const tokens = written.completionTokens ?? written.pieces;
-  const writing = firstAt === null ? 0 : ended - firstAt;
-  return {
-    parent: running.parent,
-    continues: running.continues || undefined,
-    model: running.model,
-    ttft_ms: firstAt === null ? undefined : Math.round(firstAt - startedAt),
-    total_ms: Math.round(ended - startedAt),
-    reasoning_ms:
-      written.reasoning && firstAt !== null ? Math.round((reasonedUntil ?? ended) - firstAt) : undefined,
-    prompt_tokens: written.promptTokens ?? undefined,
-    completion_tokens: tokens,
-    estimated: written.completionTokens === null || undefined,
-    // The first token's time is the TTFT; the pace is that of all others.
-    tokens_per_second:
-      tokens > 1 && writing > 0 ? Math.round(((tokens - 1) / writing) * 1e5) / 100 : undefined,
-    ending,
-    error: error instanceof Error ? short(error.message, 1000) : undefined,
-    request_id: running.requestId ?? undefined,
-    tool_calls:
-      written.tools.length > 0
-        ? written.tools.slice(0, 8).map((it) => ({ name: it.name, arguments: short(it.arguments, 600) }))
-        : undefined,
-  };
+/** Shows an answer that the gateway is writing already: after a reload, or in a second tab. */
+export async function follow(client: QueryClient, session: string): Promise<void> {
+  if (readings.has(session) || runningOf(session)?.state === "unsaved") return;
+  dropRunning(session);
+  await run(client, session);
 }
 
-/** Asks the model, shows the answer while it arrives, and has the gateway keep it, however it ended. */
-export async function answer(asked: Asked, keep: Keep): Promise<void> {
-  const { session, parent, continues, model } = asked;
-  const aborter = new AbortController();
-  const written = nothing();
-  let running: Running = {
-    session,
-    parent,
-    continues,
-    model,
-    reasoning: "",
-    text: "",
-    tools: [],
-    startedAt: performance.now(),
-    firstAt: null,
-    reasonedUntil: null,
-    tokens: 0,
-    state: "writing",
-  };
-  setRunning(running, () => aborter.abort());
-  const show = () => {
-    const { reasoning, text, pieces } = written;
-    running = { ...running, reasoning, text, tools: [...written.tools], tokens: pieces };
-    setRunning(running);
-  };
-  const unsaved = (ending: Ending = "interrupted"): Unsaved => ({
-    session,
-    parent,
-    content: joinReasoning(written.reasoning, written.text),
-    facts: factsOf(running, written, ending, undefined),
-    at: Date.now(),
-  });
-  const { wake, end } = pace(show);
-  const beat = setInterval(() => void keepAnswer(unsaved()), KEEP_EVERY_MS);
-  const leave = () => keepAnswerNow(unsaved());
-  let left = Number.NEGATIVE_INFINITY;
-  const leaving = () => {
-    left = performance.now();
-    leave();
-  };
-  addEventListener("beforeunload", leaving);
-  addEventListener("pagehide", leave);
-  let error: unknown;
-  let complete = false;
+/** Ends an answer; what came stays. */
+export async function stopAnswer(session: string): Promise<void> {
+  const reading = readings.get(session);
+  if (reading) reading.stopped = true;
   try {
-    const response = await send("createChatCompletion", { body: asked.body, signal: aborter.signal });
-    running = { ...running, requestId: response.headers.get("x-request-id") };
-    complete = await readAll(response, written, () => {
-      const now = performance.now();
-      if (running.firstAt === null && written.pieces > 0) running = { ...running, firstAt: now };
-      if (running.reasonedUntil === null && written.reasoning && written.text)
-        running = { ...running, reasonedUntil: now };
-      wake();
-    });
-    if (!complete && written.ending === null) error = new NetworkError("the answer broke off");
-  } catch (caught) {
-    if (!isAbort(caught) && !aborter.signal.aborted) error = caught;
-    // A page that goes away breaks its requests off first: then nothing has failed, and the next page goes on from here.
-    if (performance.now() - left < LEAVING_MS) {
-      leave();
-      await new Promise((done) => setTimeout(done, LEAVING_MS));
-    }
-  }
-  end();
-  clearInterval(beat);
-  if (error instanceof ApiError && error.requestId === null && running.requestId)
-    error = new ApiError(error.status, { ...error, message: error.message, requestId: running.requestId });
-  const ending: Ending = error ? "error" : aborter.signal.aborted ? "stopped" : (written.ending ?? "other");
-  show();
-  const facts = factsOf(running, written, ending, error);
-  running = { ...running, error, facts };
-  try {
-    await settle(running, written, keep);
-  } finally {
-    removeEventListener("beforeunload", leaving);
-    removeEventListener("pagehide", leave);
-  }
-}
-
-/** Has the gateway keep what came. If nothing came there is nothing to keep, and the error stands in its place. */
-async function settle(running: Running, written: Written, keep: Keep): Promise<void> {
-  const { session, facts = {} } = running;
-  const content = joinReasoning(written.reasoning, written.text);
-  if (content === "" && written.tools.length === 0) {
-    await dropAnswer(session);
-    if (running.error) setRunning({ ...running, state: "failed" });
-    else dropRunning(session);
-    return;
-  }
-  setRunning({ ...running, state: "saving" });
-  try {
-    await keepAll(keep, "assistant", content, facts);
-    await dropAnswer(session);
-    dropRunning(session);
+    await stopChatAnswer(session);
   } catch (error) {
-    await keepAnswer({ session, parent: running.parent, content, facts, at: Date.now() });
-    setRunning({ ...running, state: "unsaved", error });
+    if (!(error instanceof ApiError && error.status === 404)) throw error;
+    // The gateway does not have the question yet, so nobody writes.
+    if (runningOf(session)?.state === "asking") reading?.aborter.abort();
   }
 }
 
-/** Tries again to have the gateway keep an answer. */
-export async function keepAgain(session: string, keep: Keep): Promise<void> {
-  const running = runningOf(session);
-  if (running?.state !== "unsaved") return;
-  const { reasoning, text, tools } = running;
-  await settle({ ...running, error: undefined }, { ...nothing(), reasoning, text, tools }, keep);
+/** Stops to read an answer that nobody looks at any more: it goes on at the gateway, and takes no connection of this browser. */
+export function leaveAnswer(session: string): void {
+  const reading = readings.get(session);
+  if (!reading) return;
+  if (runningOf(session)?.state === "asking") reading.left = true;
+  else reading.aborter.abort();
 }
 
-/** Reads the stream, or the one answer of an engine that doesn't stream. Returns whether it says that it is complete. */
-async function readAll(response: Response, written: Written, onEvent: () => void): Promise<boolean> {
-  if (!response.body) return false;
-  const parser = new SseParser();
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+/** Takes `leaveAnswer` back. */
+export function stayWithAnswer(session: string): void {
+  const reading = readings.get(session);
+  if (reading) reading.left = false;
+}
+
+async function run(client: QueryClient, session: string, first?: Connect): Promise<void> {
+  const aborter = new AbortController();
+  const reading: Reading = {
+    client,
+    session,
+    asked: first !== undefined,
+    aborter,
+    stopped: false,
+    left: false,
+  };
+  readings.set(session, reading);
   try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return false;
-      for (const event of parser.push(value)) if (take(written, event)) return true;
-      onEvent();
+    let connect = first ?? following(session);
+    for (let wait = FIRST_WAIT; ; wait = Math.min(wait * 2, LONGEST_WAIT)) {
+      const before = performance.now();
+      const outcome = await connection(reading, connect);
+      if (aborter.signal.aborted) break;
+      if ("end" in outcome) return finish(reading, outcome.end);
+      if ("refused" in outcome && connect === first) return refused(reading, outcome.refused);
+      if ("refused" in outcome && outcome.refused.status === 404 && (await settled(reading))) return;
+      const running = runningOf(session);
+      const error = "lost" in outcome ? outcome.lost : outcome.refused;
+      if (running) setRunning({ ...running, state: "lost", error });
+      // A connection that held for a while was a good one: the next is tried at once.
+      if (performance.now() - before > LONGEST_WAIT) wait = FIRST_WAIT;
+      await sleep(wait, aborter.signal);
+      if (aborter.signal.aborted) break;
+      connect = following(session);
     }
+    dropRunning(session);
   } finally {
-    onEvent();
-    await reader.cancel().catch(() => {});
+    if (readings.get(session) === reading) readings.delete(session);
   }
+}
+
+const sleep = (ms: number, signal: AbortSignal) =>
+  new Promise<void>((done) => {
+    const timer = setTimeout(done, ms);
+    signal.addEventListener("abort", () => [clearTimeout(timer), done()], { once: true });
+  });
+
+/** Reads one connection until the answer ends, or the connection does. */
+async function connection(reading: Reading, connect: Connect): Promise<Outcome> {
+  const { session, aborter } = reading;
+  const aborted = new AbortController();
+  const abort = () => aborted.abort();
+  aborter.signal.addEventListener("abort", abort, { once: true });
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const heard = () => {
+    clearTimeout(timer);
+    timer = setTimeout(abort, SILENT_TOO_LONG);
+  };
+  let written = nothing();
+  // What was there before stays until the first delta, which has all of it again.
+  const show = () => {
+    const running = runningOf(session);
+    if (running?.state === "writing" && written.tokens > 0) setRunning({ ...running, ...written });
+  };
+  const { wake, end } = pace(show);
+  try {
+    for await (const { event, data } of connect({ signal: aborted.signal, onBytes: heard })) {
+      if (event === "begin") {
+        begin(reading, JSON.parse(data) as Begin);
+        written = nothing();
+      } else if (event === "delta") {
+        take(written, JSON.parse(data) as Delta);
+        wake();
+      } else if (event === "end") return { end: JSON.parse(data) as End };
+    }
+    return { lost: new NetworkError("the answer broke off") };
+  } catch (error) {
+    return error instanceof ApiError ? { refused: error } : { lost: error };
+  } finally {
+    clearTimeout(timer);
+    aborter.signal.removeEventListener("abort", abort);
+    end();
+    show();
+  }
+}
+
+function begin(reading: Reading, { parent, continues, model, started_at, request_id }: Begin): void {
+  const { client, session, aborter } = reading;
+  const before = runningOf(session);
+  const messages = knownChat(client, session)?.messages ?? [];
+  if (before && (before.state === "asking" || before.requestId === request_id))
+    setRunning({ ...before, state: "writing", error: undefined, requestId: request_id });
+  else
+    setRunning({
+      ...nothing(),
+      session,
+      parent,
+      continues,
+      model,
+      startedAt: performance.now() - Math.max(0, Date.now() - started_at),
+      known: messages.at(-1)?.id ?? 0,
+      requestId: request_id,
+      state: "writing",
+    });
+  setAnswering(client, session, true);
+  // The question may come from another tab.
+  if (parent !== 0 && messages.every((it) => it.id !== parent)) void refreshChat(client, session);
+  if (reading.left) aborter.abort();
+}
+
+/** The gateway has ended the answer, and says what it stored. */
+function finish({ client, session }: Reading, end: End): void {
+  const running = runningOf(session);
+  const error = errorOfEnd(end, running?.requestId ?? null);
+  putMessages(client, session, end.messages);
+  setAnswering(client, session, false);
+  if (!running) return;
+  if (end.messages.length > 0) dropRunning(session);
+  else if (end.content !== null) setUnsaved(running, "other", error, end.content);
+  else if (error) setRunning({ ...running, state: "failed", error });
+  else dropRunning(session);
+}
+
+/** The gateway or the engine refused the question. */
+function refused({ session, stopped }: Reading, error: ApiError): void {
+  const running = runningOf(session);
+  if (running && !stopped) setRunning({ ...running, state: "failed", error });
+  else dropRunning(session);
+}
+
+/**
+ * The gateway writes no answer: it is stored by now, or it is lost with the gateway that wrote it. Returns whether that is clear.
+ */
+async function settled({ client, session, asked, aborter, stopped }: Reading): Promise<boolean> {
+  try {
+    for (const wait of [0, LOOK_AGAIN_MS]) {
+      if (wait > 0) await sleep(wait, aborter.signal);
+      const running = runningOf(session);
+      const { answering, messages } = await readChat(client, session);
+      if (answering) return false;
+      if (running && !isStored(running, messages)) continue;
+      dropRunning(session);
+      return true;
+    }
+  } catch (error) {
+    // The chat is deleted, or the gateway is away again.
+    if (!(error instanceof ApiError && error.status === 404)) return false;
+    dropRunning(session);
+    return true;
+  }
+  const running = runningOf(session);
+  if (!running) return true;
+  if (running.text || running.reasoning || running.tools.length > 0)
+    setUnsaved(running, "interrupted", undefined);
+  else if (asked && !stopped) setRunning({ ...running, state: "failed" });
+  else dropRunning(session);
+  return true;
 }

@@ -2,14 +2,17 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { Cpu } from "lucide-react";
 import { useState } from "react";
+import { useOtherTabs } from "@/data/chats";
 import { useRunningModels } from "@/data/inference";
 import { useMay } from "@/data/session";
 import { Drawer } from "@/kit/drawer";
 import { EmptyState } from "@/kit/empty-state";
 import { ErrorState } from "@/kit/error-state";
 import { ButtonLink } from "@/kit/link";
+import { toastError } from "@/kit/toast";
 import { useSetUrl, useUrlState } from "@/kit/url-state";
 import { useT } from "../t";
+import { stopAnswer } from "./answer";
 import { ChatBar } from "./chat-bar";
 import { Columns } from "./columns";
 import { Composer } from "./composer";
@@ -19,7 +22,7 @@ import { useLocal } from "./local";
 import { useMedia } from "./media";
 import { DEFAULTS, type Parameters } from "./parameters";
 import { ParametersPanel } from "./parameters-panel";
-import { runningOf, stopAnswer, useFailure, useWriting } from "./running";
+import { useFailure, useUnsaved, useWriting } from "./running";
 import { Sessions } from "./sessions";
 import { begin, type Question, say } from "./talk";
 import { usePanes } from "./use-panes";
@@ -41,8 +44,11 @@ export default function ChatPage() {
   const running = useRunningModels();
   const generating = running.data?.filter((it) => it.task === "generate");
   const { panes, sessions, constraints, setModel, removePane, oneMore } = usePanes(generating);
-  const writing = useWriting(sessions);
+  const reading = useWriting(sessions);
+  const writing = reading || panes.some((it) => it.answering);
+  const unsaved = useUnsaved(sessions);
   const refused = useFailure(sessions);
+  useOtherTabs();
 
   const send = async (question: Question) => {
     if (sessions.length === 0) {
@@ -57,16 +63,16 @@ export default function ChatPage() {
       return;
     }
     await Promise.all(
-      panes.map(({ session = "", model, turns }) => {
-        // An answer that is not kept yet has its own button; behind it nothing can stand.
-        if (runningOf(session)?.state === "unsaved") return undefined;
-        return say(client, { session, model, parameters }, turns, question);
-      }),
+      panes.map(({ session = "", model, turns }) =>
+        say(client, { session, model, parameters }, turns, question),
+      ),
     );
     setUrl({ at: undefined });
   };
   const stopped = panes.find((it) => !generating?.some((one) => one.served_model_name === it.model));
-  const blocked = generating && stopped ? t.composer.stopped(stopped.model || t.turn.model) : undefined;
+  const notRunning = generating && stopped ? t.composer.stopped(stopped.model || t.turn.model) : undefined;
+  // Behind an answer that is not stored nothing can stand.
+  const blocked = unsaved ? t.composer.unsaved : notRunning;
   const list = <Sessions open={sessions} onDelete={setDeleting} />;
   const settings = (
     <ParametersPanel
@@ -131,7 +137,7 @@ export default function ChatPage() {
                     <ContextMeter turns={panes[0]?.turns ?? []} context={constraints[0]?.max_model_len} />
                   ) : undefined
                 }
-                onStop={() => sessions.forEach(stopAnswer)}
+                onStop={() => sessions.map((it) => stopAnswer(it).catch(toastError))}
                 onEditLast={() => {
                   const last = panes[0]?.turns.findLast((it) => it.role === "user");
                   if (last && panes.length === 1 && !writing) setEditing(last.id);
@@ -162,7 +168,9 @@ export default function ChatPage() {
       <DeleteChats
         what={deleting}
         onClose={() => setDeleting(null)}
-        onDeleted={(id) => (id === null || sessions.includes(id)) && void navigate({ to: "/playground" })}
+        onDeleted={async (id) => {
+          if (id === null || sessions.includes(id)) await navigate({ to: "/playground" });
+        }}
       />
     </div>
   );

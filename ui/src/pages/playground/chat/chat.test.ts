@@ -2,7 +2,6 @@ import { describe, expect, it } from "vitest";
 import type { ChatMessage } from "@/data/chats";
 import type { Constraints } from "@/data/inference";
 import { tokensOf } from "./context-meter";
-import { nothing, take } from "./delta";
 import { DEFAULTS, fieldsOf, numberFields } from "./parameters";
 import { requestOf } from "./request";
 import { markdownOf, snippetsOf } from "./snippets";
@@ -82,49 +81,6 @@ describe("reasoning", () => {
   });
 });
 
-describe("the stream of an answer", () => {
-  const feed = (...chunks: unknown[]) => {
-    const written = nothing();
-    for (const chunk of chunks)
-      take(written, {
-        event: "message",
-        id: "",
-        data: typeof chunk === "string" ? chunk : JSON.stringify(chunk),
-      });
-    return written;
-  };
-  const delta = (it: object, finish_reason: string | null = null) => ({
-    choices: [{ delta: it, finish_reason }],
-  });
-
-  it("is put together from text, reasoning of both engines, tool calls, tokens and the reason of its end", () => {
-    const written = feed(
-      delta({ role: "assistant", content: "" }),
-      delta({ reasoning: "a" }),
-      delta({ reasoning_content: "b" }),
-      delta({ content: "c" }),
-      delta({ tool_calls: [{ index: 0, function: { name: "f", arguments: "{" } }] }),
-      delta({ tool_calls: [{ index: 0, function: { arguments: "}" } }] }),
-      delta({}, "tool_calls"),
-      { choices: [], usage: { prompt_tokens: 3, completion_tokens: 5 } },
-      "[DONE]",
-    );
-    expect(written).toEqual({
-      reasoning: "ab",
-      text: "c",
-      tools: [{ name: "f", arguments: "{}" }],
-      pieces: 5,
-      promptTokens: 3,
-      completionTokens: 5,
-      ending: "tool_calls",
-    });
-  });
-
-  it("ends with the engine's error if it sends one", () => {
-    expect(() => feed({ error: { message: "engine died", code: "upstream_failed" } })).toThrow("engine died");
-  });
-});
-
 const vllm = {
   engine_type: "vllm",
   max_model_len: 2048,
@@ -182,12 +138,11 @@ describe("what is sent", () => {
 });
 
 describe("copying", () => {
-  const body = { model: "m", messages: [{ role: "user", content: 'it\'s "so"' }], top_k: 4, stream: true };
+  const body = { model: "m", messages: [{ role: "user", content: 'it\'s "so"' }], top_k: 4 };
 
   it("gives a command that a shell reads as it was meant", () => {
     const [curl] = snippetsOf(body, "http://h/v1");
     expect(curl?.code).toContain("it'\\''s \\\"so\\\"");
-    expect(curl?.code).not.toContain("stream");
   });
 
   it("gives Python that its library takes", () => {

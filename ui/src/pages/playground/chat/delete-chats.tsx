@@ -1,4 +1,5 @@
-import { type ChatSummary, useDeleteAllChats, useDeleteChat } from "@/data/chats";
+import { useQueryClient } from "@tanstack/react-query";
+import { type ChatSummary, forgetChats, useDeleteAllChats, useDeleteChat } from "@/data/chats";
 import { ConfirmDialog } from "@/kit/confirm-dialog";
 import { useT } from "../t";
 import { forget } from "./kept";
@@ -9,13 +10,14 @@ export type ToDelete = ChatSummary | "all";
 type DeleteChatsProps = {
   what: ToDelete | null;
   onClose: () => void;
-  /** `null`: all are gone. */
-  onDeleted: (id: string | null) => void;
+  /** `null`: all are gone. It ends once none of them is shown. */
+  onDeleted: (id: string | null) => Promise<void>;
 };
 
 /** Asks before chats are deleted. */
 export function DeleteChats({ what, onClose, onDeleted }: DeleteChatsProps) {
   const t = useT();
+  const client = useQueryClient();
   const remove = useDeleteChat();
   const clear = useDeleteAllChats();
   const one = what === "all" || what === null ? null : what;
@@ -30,7 +32,8 @@ export function DeleteChats({ what, onClose, onDeleted }: DeleteChatsProps) {
         if (one) await remove.mutateAsync(one.id);
         else await clear.mutateAsync();
         await forget(one?.id);
-        onDeleted(one?.id ?? null);
+        await onDeleted(one?.id ?? null);
+        forgetChats(client, one?.id ?? null);
       }}
     />
   );

@@ -1,13 +1,13 @@
 import { ArrowDown } from "lucide-react";
 import { type RefObject, useRef } from "react";
 import { useChat } from "@/data/chats";
-import { useT as useCommonT } from "@/i18n";
 import { Button } from "@/kit/button";
-import { ErrorNote, ErrorState } from "@/kit/error-state";
+import { ErrorState } from "@/kit/error-state";
 import { Skeleton } from "@/kit/skeleton";
 import { useT } from "../t";
 import type { Parameters } from "./parameters";
 import { useStick } from "./stick";
+import { TroubleView } from "./trouble";
 import { TurnView } from "./turn";
 import { useConversation } from "./use-conversation";
 
@@ -39,7 +39,7 @@ function Conversation({ session, model, parameters, editing, onEditing, box, onS
   const t = useT();
   const content = useRef<HTMLDivElement>(null);
   const { stuck, toEnd } = useStick(box, content);
-  const { turns, arriving, idle, commands, failed, unanswered } = useConversation({
+  const { turns, arriving, idle, commands, trouble } = useConversation({
     session,
     model,
     parameters,
@@ -70,7 +70,7 @@ function Conversation({ session, model, parameters, editing, onEditing, box, onS
               editing={editing === turn.id}
             />
           ))}
-          <Trouble failed={failed} unanswered={unanswered} />
+          {trouble && <TroubleView trouble={trouble} />}
         </div>
       </div>
       {!stuck && (
@@ -83,40 +83,6 @@ function Conversation({ session, model, parameters, editing, onEditing, box, onS
       <span aria-live="polite" className="sr-only">
         {arriving ? t.pane.writing(model) : ""}
       </span>
-    </div>
-  );
-}
-
-type TroubleProps = Pick<ReturnType<typeof useConversation>, "failed" | "unanswered">;
-
-/** Below the last message: an answer that failed, that could not be kept, or that never came. */
-function Trouble({ failed, unanswered }: TroubleProps) {
-  const t = useT();
-  const c = useCommonT();
-  if (failed)
-    return (
-      <div className="flex flex-col items-start gap-2">
-        {failed.unsaved && <p className="text-sm">{t.pane.unsaved}</p>}
-        <ErrorNote error={failed.error} />
-        <div className="flex flex-wrap gap-2">
-          <Button size="sm" look="primary" onClick={failed.again}>
-            {failed.unsaved ? t.pane.saveAgain : c.do.retry}
-          </Button>
-          {failed.withoutPictures && (
-            <Button size="sm" onClick={failed.withoutPictures}>
-              {t.pane.withoutPictures}
-            </Button>
-          )}
-        </div>
-      </div>
-    );
-  if (!unanswered) return null;
-  return (
-    <div className="flex flex-col items-start gap-2">
-      <p className="text-ink-2 text-sm">{t.pane.unanswered}</p>
-      <Button size="sm" onClick={unanswered}>
-        {t.pane.answerNow}
-      </Button>
     </div>
   );
 }

@@ -48,7 +48,5 @@ export function requestOf({
     ...(goOn && constraints?.engine_type === "vllm"
       ? { continue_final_message: true, add_generation_prompt: false }
       : {}),
-    stream: true,
-    stream_options: { include_usage: true },
   };
 }

@@ -1,30 +1,32 @@
 import { useSyncExternalStore } from "react";
-import type { Facts, ToolCall } from "./tree";
+import type { ChatMessage } from "@/data/chats";
+import type { Facts } from "./tree";
+import type { Written } from "./written";
 
-/** An answer that is being written, or that could not be kept. It lives outside of the page: leaving the page doesn't end it. */
-export type Running = {
+/** An answer that the gateway is writing, as far as this page has it, or one that is not stored. */
+export type Running = Written & {
   session: string;
   /** The message that it follows. */
   parent: number;
   /** It is the rest of the answer that it follows. */
   continues: boolean;
   model: string;
-  reasoning: string;
-  text: string;
-  tools: ToolCall[];
+  /** When it began, on the clock of this page (`performance.now()`). */
   startedAt: number;
-  firstAt: number | null;
-  reasonedUntil: number | null;
-  tokens: number;
-  /** `writing`: it arrives; `saving`: the gateway keeps it; `unsaved`: that failed; `failed`: nothing came. */
-  state: "writing" | "saving" | "unsaved" | "failed";
+  /** The newest message of the chat when this page heard of it: the answer gets a greater id. */
+  known: number;
+  requestId: string | null;
+  /**
+   * `asking`: nothing is heard yet; `writing`: it arrives; `lost`: the connection is lost, and the answer is looked for;
+   * `unsaved`: it is here and not stored; `failed`: nothing came.
+   */
+  state: "asking" | "writing" | "lost" | "unsaved" | "failed";
   error?: unknown;
-  requestId?: string | null;
-  facts?: Facts;
+  /** What is to be stored, once it can be. */
+  unsaved?: { content: string; facts: Facts };
 };
 
 const all = new Map<string, Running>();
-const stops = new Map<string, () => void>();
 const listeners = new Set<() => void>();
 
 const tell = () => {
@@ -36,24 +38,24 @@ function subscribe(listener: () => void): () => void {
   return () => listeners.delete(listener);
 }
 
-export function setRunning(running: Running, stop?: () => void): void {
+export function setRunning(running: Running): void {
   all.set(running.session, running);
-  if (stop) stops.set(running.session, stop);
   tell();
 }
 
 export function dropRunning(session: string): void {
-  all.delete(session);
-  stops.delete(session);
-  tell();
+  if (all.delete(session)) tell();
 }
 
 export const runningOf = (session: string): Running | undefined => all.get(session);
 
-/** Ends the answer that a chat waits for; what came stays. */
-export function stopAnswer(session: string): void {
-  stops.get(session)?.();
-}
+/** Whether the gateway writes it, as far as this page knows. */
+export const isWriting = (running: Running | undefined): boolean =>
+  running !== undefined && running.state !== "unsaved" && running.state !== "failed";
+
+/** Whether a chat has the answer by now. */
+export const isStored = ({ known, parent }: Running, messages: readonly ChatMessage[]): boolean =>
+  messages.some((it) => it.role === "assistant" && it.id > known && it.metrics?.parent === parent);
 
 /** The answer that a chat waits for. */
 export function useRunning(session: string): Running | undefined {
@@ -62,9 +64,12 @@ export function useRunning(session: string): Running | undefined {
 
 /** Whether one of some chats still gets an answer. */
 export function useWriting(sessions: string[]): boolean {
-  return useSyncExternalStore(subscribe, () =>
-    sessions.some((it) => ["writing", "saving"].includes(all.get(it)?.state ?? "")),
-  );
+  return useSyncExternalStore(subscribe, () => sessions.some((it) => isWriting(all.get(it))));
+}
+
+/** Whether the answer of one of some chats is here only. */
+export function useUnsaved(sessions: string[]): boolean {
+  return useSyncExternalStore(subscribe, () => sessions.some((it) => all.get(it)?.state === "unsaved"));
 }
 
 /** Why the last question of one of some chats was refused. */

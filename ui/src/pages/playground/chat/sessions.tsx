@@ -2,6 +2,7 @@ import { MessageSquarePlus, Trash2 } from "lucide-react";
 import { useEffect } from "react";
 import { type ChatSummary, useChats } from "@/data/chats";
 import { useT as useCommonT, useFormat } from "@/i18n";
+import { StateShape } from "@/kit/badge";
 import { Button, IconButton } from "@/kit/button";
 import { useMinute } from "@/kit/clock";
 import { cn } from "@/kit/cn";
@@ -98,9 +99,16 @@ function Row({ chat, open, onDelete }: { chat: ChatSummary; open: boolean; onDel
           <span className="truncate" title={chat.model_name}>
             {chat.model_name}
           </span>
-          <span className="ml-auto shrink-0" title={format.dateTime(chat.updated_at)}>
-            {format.relative(chat.updated_at, Math.max(now, chat.updated_at))}
-          </span>
+          {chat.answering ? (
+            <span className="ml-auto flex shrink-0 items-center gap-1 text-busy">
+              <StateShape tone="busy" />
+              {t.sessions.answering}
+            </span>
+          ) : (
+            <span className="ml-auto shrink-0" title={format.dateTime(chat.updated_at)}>
+              {format.relative(chat.updated_at, Math.max(now, chat.updated_at))}
+            </span>
+          )}
         </span>
       </Link>
       <IconButton

@@ -31,8 +31,7 @@ const EXTRA = [
 ];
 
 /** Programs that ask the same as the playground did. `$GANTRY_API_KEY` stands for a key, which no page knows. */
-export function snippetsOf(body: Record<string, unknown>, base: string): Snippet[] {
-  const { stream: _, stream_options: __, ...asked } = body;
+export function snippetsOf(asked: Record<string, unknown>, base: string): Snippet[] {
   const own = Object.entries(asked).filter(([name]) => !EXTRA.includes(name));
   const extra = Object.fromEntries(Object.entries(asked).filter(([name]) => EXTRA.includes(name)));
   const args = [

@@ -1,17 +1,13 @@
 import type { QueryClient } from "@tanstack/react-query";
-import { addMessage, type ChatMessage, createChat } from "@/data/chats";
+import { createChat } from "@/data/chats";
 import { type Constraints, constraintsQuery } from "@/data/inference";
-import { answer, type Keep, keepAgain, keepAll } from "./answer";
-import { cutOffAnswer, dropAnswer, keepPictures, picturesOf } from "./kept";
+import { ask } from "./answer";
+import { keepAll } from "./keep";
+import { keepPictures, picturesOf } from "./kept";
 import { type Parameters, toolsOf } from "./parameters";
 import { requestOf } from "./request";
 import { dropRunning, runningOf } from "./running";
 import type { Turn } from "./tree";
-
-const keepIn =
-  (client: QueryClient, session: string): Keep =>
-  async (role, content, facts) =>
-    (await addMessage(client, session, { role, content, metrics: facts })).id;
 
 const constraintsOf = (client: QueryClient, model: string): Promise<Constraints> =>
   client.fetchQuery(constraintsQuery(model));
@@ -19,16 +15,16 @@ const constraintsOf = (client: QueryClient, model: string): Promise<Constraints>
 export type Question = { text: string; pictures: string[] };
 type With = { session: string; model: string; parameters: Parameters };
 
-/** Has the model answer the last of `turns`, or go on with it. It returns when the answer is kept. */
+/** Has the model answer the last of `turns`, or go on with it. It returns when the answer has ended. */
 export async function askFor(client: QueryClient, of: With, turns: Turn[], goOn = false): Promise<void> {
   const { session, model, parameters } = of;
   const constraints = await constraintsOf(client, model);
   const pictures = new Map<number, string[]>();
   for (const turn of turns)
     if (turn.facts.pictures) pictures.set(turn.id, await picturesOf(session, turn.id));
-  const body = requestOf({ model, turns, parameters, constraints, pictures, goOn });
+  const request = requestOf({ model, turns, parameters, constraints, pictures, goOn });
   const parent = turns.at(-1)?.last ?? 0;
-  await answer({ session, parent, continues: goOn, model, body }, keepIn(client, session));
+  await ask(client, { session, parent, continues: goOn, model, request });
 }
 
 /** Adds a question behind `turns`, and has the model answer it. It returns when the question is kept; the answer comes after. */
@@ -40,23 +36,12 @@ export async function say(client: QueryClient, of: With, turns: Turn[], question
   if (runningOf(session)?.state === "failed") dropRunning(session);
   const parent = turns.at(-1)?.last ?? 0;
   const pictures = question.pictures.length || undefined;
-  const ids: number[] = [];
-  const keep = keepIn(client, session);
-  const last = await keepAll(
-    async (role, content, facts) => {
-      const id = await keep(role, content, facts);
-      ids.push(id);
-      return id;
-    },
-    "user",
-    question.text,
-    { parent, pictures },
-  );
-  const id = ids[0] ?? last;
+  const ids = await keepAll(client, session, "user", question.text, { parent, pictures });
+  const [id = 0] = ids;
   if (pictures) await keepPictures(session, id, question.pictures);
   const turn: Turn = {
     id,
-    last,
+    last: ids.at(-1) ?? id,
     role: "user",
     content: question.text,
     facts: { parent, pictures },
@@ -85,34 +70,4 @@ export async function begin(
     chats.map(({ model, chat }) => say(client, { session: chat.id, model, parameters }, [], question)),
   );
   return chats.map(({ chat }) => chat.id);
-}
-
-export const keepUnsaved = (client: QueryClient, session: string) =>
-  keepAgain(session, keepIn(client, session));
-
-const recovering = new Set<string>();
-
-/** Gives an answer that a reload has cut off to the gateway, marked as interrupted. */
-export async function recover(
-  client: QueryClient,
-  session: string,
-  messages: readonly ChatMessage[],
-): Promise<void> {
-  if (runningOf(session) || recovering.has(session)) return;
-  recovering.add(session);
-  try {
-    const cut = await cutOffAnswer(session);
-    if (!cut) return;
-    const known = messages.some((it) => it.role === "assistant" && it.content === cut.content);
-    const { content, facts } = cut;
-    if (content !== "" && !known) {
-      const ending = facts.ending ?? "interrupted";
-      await keepAll(keepIn(client, session), "assistant", content, { ...facts, parent: cut.parent, ending });
-    }
-    await dropAnswer(session);
-  } catch {
-    // It stays where it is, and is tried again when the chat is opened next.
-  } finally {
-    recovering.delete(session);
-  }
 }

@@ -13,7 +13,7 @@ export type Ending =
 
 export type ToolCall = { name: string; arguments: string };
 
-/** What is kept with a message: its place in the conversation, and how fast an answer came. */
+/** What is kept with a message: its place in the conversation and, as the gateway measured it, how fast an answer came. */
 export type Facts = {
   /** The message that this one follows; 0: none. Without it a message follows the one before it. */
   parent?: number;

@@ -1,14 +1,16 @@
 import { useQueryClient } from "@tanstack/react-query";
-import { useCallback, useEffect, useMemo, useRef } from "react";
+import { useCallback, useMemo, useRef } from "react";
 import { useChat } from "@/data/chats";
 import { toastError } from "@/kit/toast";
 import { useSetUrl, useUrl } from "@/kit/url-state";
+import { keepUnsaved } from "./keep";
 import type { Parameters } from "./parameters";
-import { dropRunning, type Running, useRunning } from "./running";
-import { askFor, keepUnsaved, recover, say } from "./talk";
+import { dropRunning, isWriting, type Running, useRunning } from "./running";
+import { askFor, say } from "./talk";
 import { pathOf, type Turn } from "./tree";
 import type { Arriving } from "./turn";
 import type { TurnCommands } from "./turn-actions";
+import { useInStep } from "./use-in-step";
 
 /** The messages that are chosen, by the address: `?at=12,45`. */
 export function useChosen(): number[] {
@@ -20,7 +22,7 @@ const arrivingOf = (running: Running): Arriving => ({
   reasoning: running.reasoning,
   text: running.text,
   tools: running.tools,
-  thinkingSince: running.firstAt,
+  thinkingSince: running.ttft === null ? null : running.startedAt + running.ttft,
 });
 
 /** The turns of a chat with what arrives just now. */
@@ -41,13 +43,20 @@ export function turnsWith(
     last: id,
     role: "assistant",
     content: "",
-    facts: { model: running.model },
+    facts: { model: running.model, reasoning_ms: running.reasoningMs ?? undefined },
     at: 0,
     parent: running.parent,
     siblings: [id],
   };
   return { turns: [...upTo, turn], arriving };
 }
+
+/** Why a conversation does not end with an answer, and what can be done about it. */
+export type Trouble =
+  | { kind: "lost" }
+  | { kind: "unanswered"; ask: () => void }
+  | { kind: "failed"; error: unknown; ask: () => void; withoutPictures?: () => void }
+  | { kind: "unsaved" | "interrupted"; error: unknown; save: () => void; ask: () => void };
 
 type Of = {
   session: string;
@@ -70,10 +79,10 @@ export function useConversation({ session, model, parameters, onEditing }: Of) {
     [messages, chosen, parent],
   );
   const { turns, arriving } = turnsWith(path, running);
-  const idle = !running || running.state === "failed";
-  useEffect(() => {
-    if (messages) void recover(client, session, messages);
-  }, [client, session, messages]);
+  const answering = isWriting(running) || (data?.answering ?? false);
+  const last = turns.at(-1);
+  const waits = !running && !answering && last?.role === "user";
+  useInStep(session, waits ? last.id : undefined);
 
   // The commands stay the same, so that messages which do not change are not drawn again.
   const now = useRef({ turns, model, parameters });
@@ -109,20 +118,37 @@ export function useConversation({ session, model, parameters, onEditing }: Of) {
     };
   }, [client, session, ask, setUrl, onEditing]);
 
-  const last = turns.at(-1);
-  const failed =
-    running && (running.state === "failed" || running.state === "unsaved")
-      ? {
-          error: running.error,
-          unsaved: running.state === "unsaved",
-          again: () =>
-            running.state === "unsaved" ? void keepUnsaved(client, session) : ask(turns, running.continues),
-          withoutPictures:
-            running.state === "failed" && turns.some((it) => it.facts.pictures)
-              ? () => ask(turns.map((it) => ({ ...it, facts: { ...it.facts, pictures: undefined } })))
-              : undefined,
-        }
-      : undefined;
-  const unanswered = !running && last?.role === "user" ? () => ask(turns) : undefined;
-  return { turns, arriving, idle, commands, failed, unanswered };
+  return {
+    turns,
+    arriving,
+    idle: !answering && running?.state !== "unsaved",
+    commands,
+    trouble: troubleOf(),
+  };
+
+  /** What stands below the last message, with what can be done about it. */
+  function troubleOf(): Trouble | undefined {
+    if (running?.state === "lost") return { kind: "lost" };
+    if (running?.state === "unsaved") {
+      const { parent, continues, unsaved, error } = running;
+      const asked = turns.slice(0, turns.findIndex((it) => it.last === parent) + 1);
+      return {
+        kind: unsaved?.facts.ending === "interrupted" ? "interrupted" : "unsaved",
+        error,
+        save: () => void keepUnsaved(client, session),
+        ask: () => ask(asked, continues),
+      };
+    }
+    if (running?.state === "failed") {
+      const { error, continues } = running;
+      const bare = turns.map((it) => ({ ...it, facts: { ...it.facts, pictures: undefined } }));
+      return {
+        kind: "failed",
+        error,
+        ask: () => ask(turns, continues),
+        withoutPictures: turns.some((it) => it.facts.pictures) ? () => ask(bare) : undefined,
+      };
+    }
+    return waits ? { kind: "unanswered", ask: () => ask(turns) } : undefined;
+  }
 }

@@ -13,7 +13,13 @@ export const MOST_PANES = 4;
 const word = (at: number) => (at === 0 ? "model" : `model${at + 1}`);
 
 /** One conversation beside others; without a session it has not begun. */
-export type PaneOf = { session: string | undefined; model: string; turns: Turn[] };
+export type PaneOf = {
+  session: string | undefined;
+  model: string;
+  turns: Turn[];
+  /** The gateway says that an answer is being written. */
+  answering: boolean;
+};
 
 const modelOf = (turns: Turn[]): string | undefined => turns.findLast((it) => it.facts.model)?.facts.model;
 
@@ -38,12 +44,18 @@ export function usePanes(running: RunningModel[] | undefined) {
     ? sessions.map((session, at) => {
         const chat = chats[at]?.data;
         const turns = pathOf(chat?.messages ?? [], chosen);
-        return { session, turns, model: url[word(at)] ?? modelOf(turns) ?? chat?.model_name ?? "" };
+        const answering = chat?.answering ?? false;
+        return {
+          session,
+          turns,
+          answering,
+          model: url[word(at)] ?? modelOf(turns) ?? chat?.model_name ?? "",
+        };
       })
     : Array.from({ length: MOST_PANES }, (_, at) => url[word(at)])
         .map((it, at) => it ?? (at === 0 ? first : undefined))
         .filter((it) => it !== undefined)
-        .map((model) => ({ session: undefined, model, turns: [] }));
+        .map((model) => ({ session: undefined, model, turns: [], answering: false }));
   const constraints = useConstraintsOf(panes.map((it) => it.model));
   const setModel = (at: number, model: string) => {
     if (at === 0) keepModel(model);

@@ -1,1 +1,0 @@
-import{L as e}from"./button-PU_CS2yK.js";function t(t,n,r){let i=document.createElement(`a`);i.href=e(t,{query:n}),i.download=r,i.click()}function n(e,t,n=`text/plain`){let r=URL.createObjectURL(new Blob([e],{type:n})),i=document.createElement(`a`);i.href=r,i.download=t,i.click(),setTimeout(()=>URL.revokeObjectURL(r),1e4)}export{n,t};

@@ -1,1 +1,0 @@
-import{B as e}from"./button-PU_CS2yK.js";function t(t,n){if(!(t instanceof e)||t.fields.length===0)return{of:()=>void 0,rest:t??void 0};let r=new Map,i=!1;for(let{param:e,message:a}of t.fields){let t=n.includes(e)?e:e.split(/[.[]/)[0];t===void 0||!n.includes(t)?i=!0:r.has(t)||r.set(t,a.charAt(0).toUpperCase()+a.slice(1))}return{of:e=>r.get(e),rest:i?t:void 0}}export{t};

@@ -1,1 +1,0 @@
-import{c as e}from"./DirectionContext-BCg2kItf.js";function t(t){return e(19)?t:t?`true`:void 0}export{t};

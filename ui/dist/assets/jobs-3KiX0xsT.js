@@ -1,1 +1,0 @@
-import{P as e,Y as t,x as n}from"./button-PU_CS2yK.js";import{E as r}from"./index-D96Y6Xuv.js";function i(i=!0){let a=r();return t({queryKey:[...n.records,`deployment`],queryFn:({signal:t})=>e(`listDeploymentJobs`,{signal:t}),enabled:i,...a})}function a(){let e={};return t({queryKey:n.live,queryFn:()=>e,staleTime:1/0}).data??e}export{a as n,i as t};

@@ -1,1 +1,0 @@
-import{P as e,Y as t,w as n}from"./button-PU_CS2yK.js";function r(r=!0){return t({queryKey:[...n.all,`own`],queryFn:({signal:t})=>e(`listOwnModels`,{query:{limit:1e3},signal:t}),refetchInterval:5e3,enabled:r})}export{r as t};
