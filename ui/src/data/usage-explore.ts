@@ -18,7 +18,10 @@ function ofOwn<T extends UsageFilter>({ user_id: _, org_id: __, ...rest }: T) {
 const kept = { placeholderData: keepPreviousData } as const;
 const PAGE = 500;
 
-function fetchRows(filter: UsageFilter, own: boolean, limit: number, offset: number, signal: AbortSignal) {
+/** Rows can also be narrowed to one request, by the id that its client saw. */
+export type RowFilter = UsageFilter & Pick<NonNullable<Query<"listUsage">>, "req_id">;
+
+function fetchRows(filter: RowFilter, own: boolean, limit: number, offset: number, signal: AbortSignal) {
   const query = { ...filter, limit, offset };
   return own
     ? callPage("listOwnUsage", { query: ofOwn(query), signal })
@@ -26,7 +29,7 @@ function fetchRows(filter: UsageFilter, own: boolean, limit: number, offset: num
 }
 
 /** Rows of the ledger, the newest first, page by page. The range must have an end, or rows would come twice. */
-export function useRowPages(filter: UsageFilter, own: boolean) {
+export function useRowPages(filter: RowFilter, own: boolean) {
   return useInfiniteQuery({
     queryKey: [...usageKeys.all, "pages", own, filter],
     queryFn: ({ signal, pageParam }) => fetchRows(filter, own, PAGE, pageParam, signal),
@@ -39,7 +42,7 @@ export function useRowPages(filter: UsageFilter, own: boolean) {
 }
 
 /** How many rows match. */
-export function useRowCount(filter: UsageFilter, own: boolean, options: { enabled?: boolean } = {}) {
+export function useRowCount(filter: RowFilter, own: boolean, options: { enabled?: boolean } = {}) {
   return useQuery({
     queryKey: [...usageKeys.all, "count", own, filter],
     queryFn: async ({ signal }) => (await fetchRows(filter, own, 1, 0, signal)).total,

@@ -118,6 +118,8 @@ export const de = {
     streamed: "Gestreamt",
     none: "Keine Anfrage passt.",
     noneText: "Wählen Sie einen längeren Zeitraum, oder leeren Sie die Filter.",
+    noneById:
+      "Keine Anfrage hat diese Kennung. Eine, die der Client gewählt hat, wird nur im Zeitraum gefunden.",
     more: (shown: string, total: string) => `${shown} von ${total} Zeilen sind geladen.`,
     loadMore: "Mehr laden",
     newer: (count: string) => `${count} neuere zeigen`,
@@ -128,7 +130,7 @@ export const de = {
   request: {
     title: "Anfrage",
     gone: "Diese Anfrage gibt es nicht mehr, oder sie ist nicht Ihre.",
-    id: "Kennung",
+    id: "Kennung der Anfrage",
     time: "Zeit",
     endpoint: "Endpunkt",
     model: "Modell",

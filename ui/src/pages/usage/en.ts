@@ -116,6 +116,7 @@ export const en = {
     streamed: "Streamed",
     none: "No requests match.",
     noneText: "Choose a longer range, or clear the filters.",
+    noneById: "No request has this id. An id that a client chose is found within the range only.",
     more: (shown: string, total: string) => `${shown} of ${total} rows are loaded.`,
     loadMore: "Load more",
     newer: (count: string) => `Show ${count} newer`,

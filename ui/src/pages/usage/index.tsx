@@ -31,7 +31,8 @@ export default function Page() {
 
 /** The rows as they were when the filters were chosen: the list must not move while somebody reads it. */
 function usePinnedRows(usage: Usage) {
-  const { filter, range, own, now } = usage;
+  const { range, own, now } = usage;
+  const filter = { ...usage.filter, req_id: usage.url.req_id?.trim() };
   const wanted = JSON.stringify([filter, range, own]);
   const [pinned, setPinned] = useState({ wanted, from: now.from, to: now.to });
   const pin = () => setPinned({ wanted, from: now.from, to: now.to });

@@ -7,8 +7,10 @@ import { Button } from "@/kit/button";
 import { useMinute } from "@/kit/clock";
 import { EmptyState } from "@/kit/empty-state";
 import { Panel } from "@/kit/panel";
+import { SearchInput } from "@/kit/search-input";
 import { type Column, type ListState, Table } from "@/kit/table";
 import { Middle } from "@/kit/text";
+import { useUrl } from "@/kit/url-state";
 import { useT } from "./t";
 
 type RowsProps = {
@@ -28,17 +30,21 @@ export function Rows({ list, total, newer, onNewer, onMore, loading, onOpen }: R
   const t = useT();
   const format = useFormat();
   const shown = list.data?.length ?? 0;
+  const byId = Boolean(useUrl().req_id);
   return (
     <Panel
       title={t.rows.title}
       note={total ? t.rows.more(format.integer(shown), format.integer(total)) : undefined}
       flush
       actions={
-        newer > 0 && (
-          <Button size="sm" icon={RotateCw} onClick={onNewer}>
-            {t.rows.newer(format.integer(newer))}
-          </Button>
-        )
+        <>
+          {newer > 0 && (
+            <Button size="sm" icon={RotateCw} onClick={onNewer}>
+              {t.rows.newer(format.integer(newer))}
+            </Button>
+          )}
+          <SearchInput param="req_id" label={t.request.id} />
+        </>
       }
     >
       <Table
@@ -49,7 +55,7 @@ export function Rows({ list, total, newer, onNewer, onMore, loading, onOpen }: R
         onRow={onOpen}
         virtualHeight={480}
         sortParam="rows"
-        empty={<EmptyState title={t.rows.none}>{t.rows.noneText}</EmptyState>}
+        empty={<EmptyState title={t.rows.none}>{byId ? t.rows.noneById : t.rows.noneText}</EmptyState>}
       />
       {onMore && (
         <div className="flex justify-center border-line border-t p-2">
