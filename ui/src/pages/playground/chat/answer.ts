@@ -204,8 +204,12 @@ function finish({ client, session }: Reading, end: End): void {
   putMessages(client, session, end.messages);
   setAnswering(client, session, false);
   if (!running) return;
-  if (end.messages.length > 0) dropRunning(session);
-  else if (end.content !== null) setUnsaved(running, "other", error, end.content);
+  if (end.content !== null) {
+    // Of a very long answer the first parts may be stored: what is left follows the last of them.
+    const stored = end.messages.at(-1);
+    const rest = stored ? { ...running, parent: stored.id, continues: true, known: stored.id } : running;
+    setUnsaved(rest, "other", error, end.content);
+  } else if (end.messages.length > 0) dropRunning(session);
   else if (error) setRunning({ ...running, state: "failed", error });
   else dropRunning(session);
 }
