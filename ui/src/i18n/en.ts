@@ -74,6 +74,14 @@ export const en = {
     error: "Error",
     unknown: "Unknown",
   },
+  outcome: {
+    ok: "Served",
+    client_error: "Client error",
+    upstream_error: "Engine error",
+    client_closed: "Client left",
+    timeout: "Timeout",
+    rejected: "Refused",
+  },
   role: { user: "User", org_admin: "Org admin", admin: "Admin", owner: "Owner" },
   page: {
     overview: "Overview",
