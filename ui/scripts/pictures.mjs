@@ -1,6 +1,6 @@
 // The pictures of docs/web-ui.md: node scripts/pictures.mjs → docs/pictures/*.png. It starts its own gateways with simulated
 // engines (GANTRY, or the program that `cargo build` makes). USAGE_FILL is the example `usage_fill` of the store, which makes the
-// usage of a month; UI_DIST as in tests/browser/harness.mjs.
+// usage of a month; UI_DIST as in tests/browser/harness.mjs. What is committed is reduced to 256 colours.
 import { execFileSync } from "node:child_process";
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

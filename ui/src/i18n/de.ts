@@ -131,7 +131,6 @@ export const de = {
     trying: "Neuer Versuch läuft.",
     retry: "Jetzt versuchen",
     back: "Das Gateway antwortet wieder.",
-    polling: "Ereignisse kommen nicht an: Die Seiten fragen alle 5 Sekunden nach.",
   },
   signedOut: {
     title: "Sie sind abgemeldet",

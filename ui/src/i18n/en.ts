@@ -129,7 +129,6 @@ export const en = {
     trying: "Trying now.",
     retry: "Try now",
     back: "The gateway answers again.",
-    polling: "Live events are not available: the pages ask every 5 seconds.",
   },
   signedOut: {
     title: "You are signed out",
