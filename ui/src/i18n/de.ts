@@ -76,6 +76,14 @@ export const de = {
     error: "Fehler",
     unknown: "Unbekannt",
   },
+  outcome: {
+    ok: "Bedient",
+    client_error: "Fehler des Clients",
+    upstream_error: "Fehler der Engine",
+    client_closed: "Client ging",
+    timeout: "Zeitüberschreitung",
+    rejected: "Abgewiesen",
+  },
   role: { user: "Benutzer", org_admin: "Org-Verwalter", admin: "Verwalter", owner: "Eigentümer" },
   page: {
     overview: "Überblick",
@@ -123,7 +131,6 @@ export const de = {
     trying: "Neuer Versuch läuft.",
     retry: "Jetzt versuchen",
     back: "Das Gateway antwortet wieder.",
-    polling: "Ereignisse kommen nicht an: Die Seiten fragen alle 5 Sekunden nach.",
   },
   signedOut: {
     title: "Sie sind abgemeldet",

@@ -74,6 +74,14 @@ export const en = {
     error: "Error",
     unknown: "Unknown",
   },
+  outcome: {
+    ok: "Served",
+    client_error: "Client error",
+    upstream_error: "Engine error",
+    client_closed: "Client left",
+    timeout: "Timeout",
+    rejected: "Refused",
+  },
   role: { user: "User", org_admin: "Org admin", admin: "Admin", owner: "Owner" },
   page: {
     overview: "Overview",
@@ -121,7 +129,6 @@ export const en = {
     trying: "Trying now.",
     retry: "Try now",
     back: "The gateway answers again.",
-    polling: "Live events are not available: the pages ask every 5 seconds.",
   },
   signedOut: {
     title: "You are signed out",

@@ -1,6 +1,7 @@
 import type { ReactNode } from "react";
 import type { Model, UsageRow } from "@/api/types";
 import { useUsageRows } from "@/data/usage";
+import { useT as useCommonT } from "@/i18n";
 import { StateShape } from "@/kit/badge";
 import { ErrorState } from "@/kit/error-state";
 import { Link } from "@/kit/link";
@@ -73,10 +74,11 @@ function OfModel({ model }: { model: Model }) {
 
 function OfRequest({ row }: { row: UsageRow }) {
   const t = useT();
+  const c = useCommonT();
   return (
     <Line
       what={t.failures.request(row.status_code, row.model_name || t.failures.noModel)}
-      why={`${row.endpoint} · ${row.outcome}`}
+      why={`${row.endpoint} · ${c.outcome[row.outcome]}`}
       at={row.created_at}
       way={
         <Link to="/usage" search={{ status: "5xx", model: row.model_name || undefined, request: row.id }}>

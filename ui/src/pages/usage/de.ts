@@ -29,14 +29,6 @@ export const de = {
     "5xx": "5xx, gescheitert",
     "503": "503, nicht verfügbar",
   },
-  outcome: {
-    ok: "Bedient",
-    client_error: "Fehler des Clients",
-    upstream_error: "Fehler der Engine",
-    client_closed: "Client ging",
-    timeout: "Zeitüberschreitung",
-    rejected: "Abgewiesen",
-  },
   task: { generate: "Text", embed: "Embeddings" },
   cards: {
     title: "Summen",

@@ -27,14 +27,6 @@ export const en = {
     "5xx": "5xx, failed",
     "503": "503, not available",
   },
-  outcome: {
-    ok: "Served",
-    client_error: "Client error",
-    upstream_error: "Engine error",
-    client_closed: "Client left",
-    timeout: "Timeout",
-    rejected: "Refused",
-  },
   task: { generate: "Text", embed: "Embeddings" },
   cards: {
     title: "Sums",

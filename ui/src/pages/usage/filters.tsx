@@ -5,6 +5,7 @@ import { useOrganisationLookup } from "@/data/orgs";
 import { hasRole, useMe } from "@/data/session";
 import { useGroups } from "@/data/usage-explore";
 import { useUserLookup } from "@/data/users";
+import { useT as useCommonT } from "@/i18n";
 import { Button } from "@/kit/button";
 import { Segmented } from "@/kit/choices";
 import { Combobox, type ComboboxOption } from "@/kit/combobox";
@@ -16,6 +17,7 @@ import { useT } from "./t";
 /** What the page is narrowed by. */
 export function Filters({ usage }: { usage: Usage }) {
   const t = useT();
+  const c = useCommonT();
   const me = useMe();
   const { url, set, setUrl, own, mayAll } = usage;
   const active = WORDS.some((it) => url[it]);
@@ -60,7 +62,7 @@ export function Filters({ usage }: { usage: Usage }) {
         onValue={(to) => set({ outcome: to })}
         options={[
           { value: "", label: t.filters.any.outcome },
-          ...OUTCOMES.map((value) => ({ value, label: t.outcome[value] })),
+          ...OUTCOMES.map((value) => ({ value, label: c.outcome[value] })),
         ]}
       />
       <Select

@@ -83,7 +83,7 @@ function Opened({ row, usage }: { row: UsageRow; usage: Usage }) {
     <div className="flex flex-col gap-6">
       <div className="flex flex-wrap items-center gap-2">
         <StateBadge state={row.outcome === "ok" ? "ok" : "error"} size="md">
-          {row.status_code} {t.outcome[row.outcome]}
+          {row.status_code} {c.outcome[row.outcome]}
         </StateBadge>
         <span className="text-ink-2 text-sm">{format.dateTime(row.created_at)}</span>
       </div>
@@ -114,7 +114,7 @@ function Opened({ row, usage }: { row: UsageRow; usage: Usage }) {
             ? []
             : [[t.request.org, only(names.org, "org", row.org_id)] as [string, ReactNode]]),
           [t.request.status, only(String(row.status_code), "status", row.status_code)],
-          [t.request.outcome, only(t.outcome[row.outcome], "outcome", row.outcome)],
+          [t.request.outcome, only(c.outcome[row.outcome], "outcome", row.outcome)],
           [t.request.task, t.task[row.task]],
           [t.request.stream, row.stream ? c.word.yes : c.word.no],
         ]}

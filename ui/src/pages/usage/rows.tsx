@@ -1,7 +1,7 @@
 import { RotateCw } from "lucide-react";
 import type { ReactNode } from "react";
 import type { UsageRow } from "@/api/types";
-import { useFormat } from "@/i18n";
+import { useT as useCommonT, useFormat } from "@/i18n";
 import { StateBadge } from "@/kit/badge";
 import { Button } from "@/kit/button";
 import { useMinute } from "@/kit/clock";
@@ -79,6 +79,7 @@ export function Tokens({ of, row }: { of: number; row: UsageRow }): ReactNode {
 function useColumns(onOpen: (row: UsageRow) => void): Column<UsageRow>[] {
   const t = useT();
   const format = useFormat();
+  const c = useCommonT();
   const now = useMinute();
   const when = (at: string) =>
     new Date(at).toDateString() === new Date(now).toDateString() ? format.time(at) : format.dateMinute(at);
@@ -124,7 +125,7 @@ function useColumns(onOpen: (row: UsageRow) => void): Column<UsageRow>[] {
             {it.status_code}
           </StateBadge>
           <span className="hidden text-ink-2 text-xs md:inline">
-            {it.outcome !== "ok" && t.outcome[it.outcome]}
+            {it.outcome !== "ok" && c.outcome[it.outcome]}
           </span>
           {it.requests > 1 && (
             <span className="text-ink-3">{t.rows.shared(format.integer(it.requests))}</span>

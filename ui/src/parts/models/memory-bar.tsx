@@ -24,7 +24,7 @@ export function MemoryBars({ estimate, own }: { estimate: Estimate | null; own?:
             index={index}
             gpu={gpu}
             need={estimate.per_gpu_gb[place] ?? 0}
-            parts={indexes.length === 1 && estimate.host_ram_gb < 0.01 ? estimate : null}
+            parts={indexes.length === 1 ? partsOnGpu(estimate) : null}
             own={own}
           />
         );
@@ -52,8 +52,17 @@ export function MemoryBars({ estimate, own }: { estimate: Estimate | null; own?:
   );
 }
 
+type Parts = Pick<Estimate, "weights_gb" | "kv_cache_gb" | "overhead_gb">;
+
+/** What of a model lies on its one GPU: with all layers there, RAM has the input embeddings only, which are weights. */
+export function partsOnGpu(estimate: Estimate): Parts | null {
+  const { weights_gb, kv_cache_gb, overhead_gb, host_ram_gb, layers_on_gpus } = estimate;
+  const onGpu = weights_gb - host_ram_gb;
+  return layers_on_gpus === null && onGpu > 0 ? { weights_gb: onGpu, kv_cache_gb, overhead_gb } : null;
+}
+
 /** The parts of a model's need, where all of it lies in one memory; else one part. Sizes are MiB. */
-function useNeed(need: number, parts: Estimate | null): Segment[] {
+function useNeed(need: number, parts: Parts | null): Segment[] {
   const t = useT();
   const format = useFormat();
   const of = (id: string, label: string, gib: number, color: Segment["color"]): Segment => ({
@@ -75,7 +84,7 @@ type GpuBarProps = {
   index: number;
   gpu: Item<"listGpus"> | undefined;
   need: number;
-  parts: Estimate | null;
+  parts: Parts | null;
   own?: string;
 };
 
