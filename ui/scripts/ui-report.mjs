@@ -1,9 +1,9 @@
 // `make ui-report`: measures the web UI in headless Chromium on loopback, and writes bench/results/ui.json. Everything that it
-// needs it starts itself; GANTRY and UI_DIST are as in tests/browser/harness.mjs.
-import { execFileSync, spawn } from "node:child_process";
+// needs it starts itself; GANTRY is the program, and UI_DIST the build that is measured (ui/dist).
+import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { cpus } from "node:os";
-import { join } from "node:path";
+import { cpus, loadavg } from "node:os";
+import { join, resolve } from "node:path";
 
 const root = new URL("../../", import.meta.url).pathname;
 process.env.GANTRY ??= join(root, "target/debug/gantry");
@@ -11,31 +11,51 @@ const { closeBrowser, endAll, freePort, heading, openPage, startGateway, theBrow
   "../../tests/browser/harness.mjs"
 );
 const { fill } = await import("../../tests/browser/life.mjs");
-const ROUNDS = 5;
+const { serveBuild } = await import("../../tests/browser/build.mjs");
+const { disagreements, logScroll, rowScroll } = await import("./figures.mjs");
+const dist = resolve(process.env.UI_DIST ?? join(root, "ui/dist"));
+const ROUNDS = 9;
 
 const sorted = (list) => list.toSorted((a, b) => a - b);
 const median = (list) => Math.round(sorted(list)[Math.floor(list.length / 2)]);
+const best = (list) => Math.round(Math.min(...list));
 const worst = (list) => Math.round(Math.max(...list));
 
-/** From the navigation to an overview that has its figures and takes clicks, in a browser that has nothing in its cache. */
-async function overviewMs(gateway) {
+/**
+ * The overview in a browser that has nothing in its cache: from the navigation until it has its figures and takes clicks, what the
+ * main thread itself used until then, and how many files were asked for.
+ */
+async function overviewFigures(gateway, url) {
   const page = await gateway.page({ as: "ada" });
-  await page.goto(`${gateway.ui}/`);
-  const link = page.getByRole("main").getByRole("link", { name: "tiny-llama" }).first();
-  await link.waitFor();
-  const ms = await page.evaluate(
-    () =>
-      new Promise((done) => {
-        // Interactive: the last long task before now has ended, and what was waited for is drawn.
-        requestAnimationFrame(() => done(performance.now()));
-      }),
+  page.allow(/./);
+  const cdp = await page.context().newCDPSession(page);
+  await cdp.send("Performance.enable", { timeDomain: "threadTicks" });
+  // Asked for in each frame of the page: the answers of a test's driver take longer than a frame.
+  await page.addInitScript(() => {
+    const look = () => {
+      const links = [...document.querySelectorAll("main a")];
+      // Interactive: what was waited for is drawn, and no task stands before the next frame.
+      if (links.some((it) => it.textContent === "tiny-llama"))
+        requestAnimationFrame(() => {
+          window.interactive = performance.now();
+        });
+      else requestAnimationFrame(look);
+    };
+    requestAnimationFrame(look);
+  });
+  await page.goto(`${url}/ui/`, { waitUntil: "commit" });
+  const ms = await (await page.waitForFunction(() => window.interactive)).jsonValue();
+  const { metrics } = await cdp.send("Performance.getMetrics");
+  const cpu = metrics.find((it) => it.name === "TaskDuration").value * 1000;
+  const files = await page.evaluate(
+    () => performance.getEntriesByType("resource").filter((it) => it.name.includes("/ui/")).length,
   );
   await page.context().close();
-  return ms;
+  return { ms, cpu, files };
 }
 
 /** How long after an engine was killed each of several open pages says so. */
-async function killedMs(gateway, life) {
+async function killedMs(gateway, url, life) {
   const context = (await gateway.page({ as: "ada" })).context();
   const name = life.running.served_name;
   const gone = {
@@ -47,7 +67,7 @@ async function killedMs(gateway, life) {
   for (const [id, [path, title]] of Object.entries(gone)) {
     const page = await openPage(context);
     page.allow(/./);
-    await page.goto(`${gateway.ui}${path}`);
+    await page.goto(`${url}/ui${path}`);
     await heading(page, title).waitFor();
     // The row of the model in lists, its header on its own page.
     await page.getByText("Running", { exact: true }).first().waitFor();
@@ -84,66 +104,64 @@ async function killedMs(gateway, life) {
   return told;
 }
 
-/** The pages of a long conversation, with 250 tokens a second: what playground_speed.mjs measures. */
+/** A long conversation with 250 tokens a second: what playground_speed.mjs measures. */
 async function stream() {
-  const port = await freePort();
-  const env = { ...process.env, PORT: String(port) };
-  let preview;
-  if (process.env.UI_DIST) {
-    const served = await freePort();
-    env.UI = `http://127.0.0.1:${served}/ui`;
-    const args = [
-      "node_modules/vite/bin/vite.js",
-      "preview",
-      "--outDir",
-      process.env.UI_DIST,
-      "--host",
-      "127.0.0.1",
-    ];
-    preview = spawn(process.execPath, [...args, "--port", String(served), "--strictPort"], {
-      cwd: join(root, "ui"),
-      stdio: "ignore",
-      env: { ...process.env, GANTRY_URL: `http://127.0.0.1:${port}` },
-    });
-    await until("the preview", () =>
-      fetch(env.UI).then(
-        () => true,
-        () => false,
-      ),
-    );
-  }
-  try {
-    return JSON.parse(
-      execFileSync(process.execPath, [join(root, "tests/browser/playground_speed.mjs")], {
-        env,
-        encoding: "utf8",
-      }),
-    );
-  } finally {
-    preview?.kill();
-  }
+  const script = join(root, "tests/browser/playground_speed.mjs");
+  const env = { ...process.env, UI_DIST: dist, PORT: String(await freePort()) };
+  return JSON.parse(execFileSync(process.execPath, [script], { env, encoding: "utf8" }));
 }
 
+const load = loadavg().map((it) => Math.round(it * 100) / 100);
 const sizes = JSON.parse(
   execFileSync(process.execPath, ["scripts/report.mjs", "--json"], {
     cwd: join(root, "ui"),
     encoding: "utf8",
   }),
 );
-const gateway = await startGateway();
-const life = await fill(gateway);
-const overview = [];
-for (let at = 0; at < ROUNDS; at += 1) overview.push(await overviewMs(gateway));
-const killed = await killedMs(gateway, life);
-const chromium = (await theBrowser()).version();
-await endAll();
-await closeBrowser();
+/** Everything that takes a gateway with some life. */
+async function measure() {
+  const gateway = await startGateway();
+  const life = await fill(gateway);
+  const front = await serveBuild(dist, gateway.url);
+  const overview = [];
+  for (let at = 0; at < ROUNDS; at += 1) overview.push(await overviewFigures(gateway, front.url));
+  const killed = await killedMs(gateway, front.url, life);
+  await front.end();
+  const lines = await logScroll(gateway, life, dist);
+  const rows = await rowScroll(gateway, life, dist);
+  const events = await disagreements(gateway, life, dist);
+  const chromium = (await theBrowser()).version();
+  return { overview, killed, lines, rows, events, chromium };
+}
+
+const { overview, killed, lines, rows, events, chromium } = await measure().finally(async () => {
+  await endAll();
+  await closeBrowser();
+});
+const of = (name) => overview.map((it) => it[name]);
 const long = await stream();
+const git = (...args) => execFileSync("git", args, { cwd: root, encoding: "utf8" }).trim();
 const report = {
-  machine: { processor: cpus()[0].model, cores: cpus().length, chromium, node: process.versions.node },
+  date: new Date().toISOString().slice(0, 10),
+  commit: git("rev-parse", "--short=8", "HEAD"),
+  machine: {
+    processor: cpus()[0].model,
+    cores: cpus().length,
+    load_before: load,
+    chromium,
+    node: process.versions.node,
+  },
   sizes_kb_gzip: sizes,
-  overview_interactive_ms: { median: median(overview), worst: worst(overview), rounds: ROUNDS },
+  overview: {
+    interactive_ms: { median: median(of("ms")), best: best(of("ms")), worst: worst(of("ms")) },
+    main_thread_cpu_ms: median(of("cpu")),
+    requests_for_files: median(of("files")),
+    rounds: ROUNDS,
+  },
   killed_engine_to_page_ms: killed,
+  log_scroll: lines,
+  row_scroll: rows,
+  random_events: events,
   stream_250_tokens_per_second: {
     conversation_tokens: long.history,
     shown_after_ms: long.lagMs,

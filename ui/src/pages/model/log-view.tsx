@@ -26,6 +26,7 @@ const LEVEL: Record<Line["level"], string> = {
 /** A log of any length: only the lines in sight are in the document. It stays at its end until somebody scrolls up. */
 export function LogView({ lines, label, word, current, wrap, follow, onFollow, handle }: LogViewProps) {
   const list = useRef<VListHandle>(null);
+  const before = useRef(0);
   useImperativeHandle(handle, () => ({
     show: (place) => list.current?.scrollToIndex(place, { align: "center" }),
   }));
@@ -37,7 +38,9 @@ export function LogView({ lines, label, word, current, wrap, follow, onFollow, h
     const it = list.current;
     if (!it) return;
     const end = offset >= it.scrollSize - it.viewportSize - 20;
-    if (end !== follow) onFollow(end);
+    // Lines that come push the end away, but move nothing up: only a reader does.
+    if (end !== follow && (end || offset < before.current)) onFollow(end);
+    before.current = offset;
   };
   return (
     <VList
