@@ -70,6 +70,7 @@ export async function until(what, check, patience = PATIENCE) {
 export async function test(name, steps) {
   if (process.env.ONLY && !name.includes(process.env.ONLY)) return true;
   let timer;
+  const began = performance.now();
   const open = new Set(pages.keys());
   const late = new Promise((_, reject) => {
     timer = setTimeout(() => reject(new Error("the test takes too long")), Number(process.env.TEST_SECONDS ?? 120) * 1000);
@@ -79,7 +80,7 @@ export async function test(name, steps) {
     const wrong = [...pages.values()].flatMap((it) => it.wrong);
     assert.deepEqual(wrong, [], "the pages have no complaint");
     counts.passed += 1;
-    console.log(`ok ${name}`);
+    console.log(`ok ${name} (${((performance.now() - began) / 1000).toFixed(1)} s)`);
     return true;
   } catch (error) {
     counts.failed += 1;
