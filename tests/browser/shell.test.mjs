@@ -266,20 +266,6 @@ export default async function () {
     await heading(page, "Overview").waitFor();
   });
 
-  await test("a part of the script that can't be loaded: the page says so, the others work, and it is loaded again", async () => {
-    await open("/", "Overview");
-    const parts = /\/ui\/assets\/audit-.*\.js$/;
-    page.allow(/^lost GET \/ui\/assets\//, /dynamically imported module|Importing a module script|Unable to preload/, /^error:/, /^console:/);
-    await page.route(parts, (route) => route.abort("failed"));
-    await rail(page).getByRole("link", { name: "Audit", exact: true }).click();
-    await page.getByRole("alert").getByText("This page failed").waitFor();
-    await look(page, "part-missing");
-    await page.unroute(parts);
-    await page.getByRole("button", { name: "Try again" }).click();
-    await heading(page, "Audit").waitFor();
-    page.forbid();
-  });
-
   await test("two tabs: what one does, the other shows; signing out in one is told in the other", async () => {
     await open("/keys", "Keys");
     const other = await openPage(page.context());
