@@ -83,6 +83,11 @@ export default async function () {
     await form.getByText("Write a name.").waitFor();
     await look(page, "organisation-form");
     await form.getByLabel("Name", { exact: true }).fill("Acme");
+    // What is no number must not be sent as "no limit".
+    await form.getByLabel("Tokens a month").fill("one million");
+    await button("Create organisation", form).click();
+    await form.getByText("Write a whole number.").waitFor();
+    assert.ok(await form.getByLabel("Tokens a month").evaluate((it) => it === document.activeElement), "the field has the focus");
     await form.getByLabel("Tokens a month").fill("1000000");
     await button("Create organisation", form).click();
     await row("Acme").waitFor();
@@ -191,7 +196,8 @@ export default async function () {
         method: "POST", headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
         body: JSON.stringify({ model, stream, messages: [{ role: "user", content: "Hello" }] }),
       }).then((it) => it.text());
-    await until("three rows", async () => (await api("GET", "/admin/usage?limit=10")).length >= 3);
+    const asked = async (model) => (await api("GET", `/admin/usage?limit=10&model=${model}`)).length > 0;
+    await until("their rows", async () => (await asked("demo")) && asked("no-such-model"));
     await go("Usage");
     await button("Show only no-such-model").first().waitFor();
     await look(page, "usage");
@@ -202,6 +208,20 @@ export default async function () {
     await dialog().getByText("Until the first token").waitFor();
     await look(page, "request");
     await closed(page.getByRole("dialog"));
+    // The id in an error leads to its request.
+    const refused = await fetch(`${gateway.url}/v1/chat/completions`, {
+      method: "POST", headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body: JSON.stringify({ model: "nowhere-else", messages: [] }),
+    }).then((it) => it.json());
+    await until("its row", async () => (await api("GET", `/admin/usage?req_id=${refused.request_id}`)).length === 1);
+    await page.goto(`${gateway.ui}/usage`);
+    await page.getByRole("searchbox", { name: "Request id" }).fill(refused.request_id);
+    const requests = page.getByRole("table", { name: "Requests", exact: true }).getByRole("row");
+    await requests.filter({ hasText: "nowhere-else" }).waitFor();
+    await requests.filter({ hasText: "demo" }).first().waitFor({ state: "detached" });
+    await page.getByRole("searchbox", { name: "Request id" }).fill("no-such-id");
+    await page.getByText("No request has this id.").waitFor();
+    await page.goto(`${gateway.ui}/usage?model=demo`);
   });
 
   await step("a CSV has as many rows as the page said before, and only those that are filtered", async () => {

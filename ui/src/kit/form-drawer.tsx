@@ -33,9 +33,11 @@ export function FormDrawer({
   const t = useT();
   const [asks, setAsks] = useState(false);
   const close = () => (dirty ? setAsks(true) : onClose());
-  const submit = (event: FormEvent) => {
+  const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
-    onSubmit();
+    const unreadable = event.currentTarget.querySelector<HTMLElement>("[data-unreadable]");
+    if (unreadable) unreadable.focus();
+    else onSubmit();
   };
   return (
     <Drawer open onClose={close} title={title}>

@@ -99,7 +99,10 @@ type NumberInputProps = {
   className?: string;
 };
 
-/** A number. What is typed stays as it is until the field is left; the arrow keys go up and down by `step`. */
+/**
+ * A number. What is typed stays as it is until the field is left; the arrow keys go up and down by `step`. No form is sent
+ * while a field has something that is no number: it would count as empty.
+ */
 export function NumberInput({
   value,
   onValue,
@@ -138,7 +141,8 @@ export function NumberInput({
     setText(shown(next));
     give(next);
   };
-  const bad = text.trim() !== "" && read(text) === null;
+  const unreadable = text.trim() !== "" && read(text) === null;
+  const bad = unreadable ? (integer ? t.errors.notWhole : t.errors.notNumber) : undefined;
   const outside =
     value !== null && ((min !== undefined && value < min) || (max !== undefined && value > max));
   const field = useFieldProps();
@@ -149,7 +153,9 @@ export function NumberInput({
         inputMode={integer ? "numeric" : "decimal"}
         autoComplete="off"
         {...field}
-        aria-invalid={bad || outside || field["aria-invalid"] || undefined}
+        ref={(it) => it?.setCustomValidity(bad ?? "")}
+        data-unreadable={bad ? "" : undefined}
+        aria-invalid={bad !== undefined || outside || field["aria-invalid"] || undefined}
         value={text}
         onChange={(event) => {
           setText(event.target.value);
@@ -165,7 +171,7 @@ export function NumberInput({
         {...props}
       />
       <p aria-live="polite" className="text-bad text-sm">
-        {bad ? (integer ? t.errors.notWhole : t.errors.notNumber) : ""}
+        {bad}
       </p>
     </div>
   );
