@@ -97,6 +97,8 @@ export default async function () {
     await start.getByRole("log").getByText("loading model").waitFor();
     await start.getByText("no earlier start to compare with").waitFor();
     await look(page, "models-start");
+    // Its log is followed until the page hears of it.
+    page.allow(/^404 GET \/admin\/models\/\d+\/logs$/);
     await api("DELETE", `/admin/models/${slow.id}`);
     await row(/slow/).waitFor({ state: "detached" });
   });

@@ -44,6 +44,7 @@ describe("format", () => {
     expect(en.dateTime(at)).toBe("23 Nov 2026, 17:20:05");
     expect(de.time(at)).toBe("18:20:05");
     expect(en.relative(at, at + 3000)).toBe("now");
+    expect(en.relative(at, at - 35_000)).toBe("now");
     expect(en.relative(at, at + 180_000)).toBe("3 minutes ago");
     expect(en.relative(at + 2 * 86_400_000, at)).toBe("in 2 days");
     expect(de.relative(at, at + 7_200_000)).toBe("vor 2 Stunden");

@@ -93,7 +93,8 @@ export function makeFormat(language: Language, timeZone?: string) {
     relative: (at: Instant, now: number): string => {
       const ms = toDate(at).getTime() - now;
       const size = Math.abs(ms);
-      if (size < 10_000) return relative(0, "second");
+      // Pages count by the minute: what has just happened lies a few seconds ahead of theirs.
+      if (size < 10_000 || (ms > 0 && ms < MINUTE)) return relative(0, "second");
       if (size < MINUTE) return relative(Math.trunc(ms / 1000), "second");
       if (size < HOUR) return relative(Math.trunc(ms / MINUTE), "minute");
       if (size < DAY) return relative(Math.trunc(ms / HOUR), "hour");

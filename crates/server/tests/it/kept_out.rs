@@ -37,7 +37,7 @@ async fn bodies_that_do_not_end_take_little_memory_of_one_user_and_none_of_other
     let sign_in = json!({ "username": "uwe", "password": PASSWORD });
     let answer = team.gateway.client().post("/auth/login", &sign_in).await;
     let cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
-    let held: Vec<_> = join_all((0..6).map(|_| unfinished(&team.gateway, &cookie))).await;
+    let held: Vec<_> = join_all((0..12).map(|_| unfinished(&team.gateway, &cookie))).await;
     let large = json!({ "role": "user", "content": "x".repeat(LARGE - 100) });
     let full = async || {
         let answer = team.user.post(MESSAGES, &large).await;
