@@ -24,7 +24,7 @@ use tokio::{
 };
 
 use super::{
-    answers::{Answer, Asked, End, Phase, Progress, Refusal},
+    answers::{Answer, Asked, End, Phase, Progress, Refusal, millis},
     fields::{AnyObject, MessageId},
     missing,
     view::MessageView,
@@ -384,14 +384,13 @@ impl Sent {
         };
         let before = std::mem::replace(self, now);
         let more = |all: &str, from: usize| all.get(from..).filter(|it| !it.is_empty()).map(str::to_owned);
-        let ms = |it: Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX);
         (before.pieces != written.pieces).then(|| Delta {
             reasoning: more(&written.reasoning, before.reasoning),
             text: more(&written.text, before.text),
             tool_calls: (before.tool_changes != written.tool_changes).then(|| written.tools.clone()),
             tokens: written.pieces,
-            ttft_ms: progress.ttft.filter(|_| before.pieces == 0).map(ms),
-            reasoning_ms: progress.reasoned.filter(|_| !before.reasoned).map(ms),
+            ttft_ms: progress.ttft.filter(|_| before.pieces == 0).map(millis),
+            reasoning_ms: progress.reasoned.filter(|_| !before.reasoned).map(millis),
         })
     }
 }

@@ -81,6 +81,11 @@ pub(crate) struct Refusal {
     pub(crate) body: Bytes,
 }
 
+/// Whole milliseconds, as the API writes durations.
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// What became of an answer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct End {

@@ -16,7 +16,7 @@ use http::{HeaderName, Request, header};
 use serde_json::{Map, Value, json};
 
 use super::{
-    answers::{Answer, End, Phase, Place, Progress, Refusal},
+    answers::{Answer, End, Phase, Place, Progress, Refusal, millis},
     store_message,
     written::{Ending, Events, Took, ToolCall, Written},
 };
@@ -231,7 +231,6 @@ async fn store(app: &App, answer: &Answer, read: Read, total: Duration) -> End {
 
 fn metrics(answer: &Answer, progress: &Progress, read: &Read, total: Duration) -> Map<String, Value> {
     let (asked, written) = (&answer.asked, &progress.written);
-    let ms = |it: Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX);
     let tokens = written.completion_tokens.unwrap_or(written.pieces);
     let writing = progress.ttft.map_or(0.0, |it| total.saturating_sub(it).as_secs_f64());
     let message = read.error.as_ref().and_then(|it| it.get("message")).and_then(Value::as_str);
@@ -241,9 +240,9 @@ fn metrics(answer: &Answer, progress: &Progress, read: &Read, total: Duration) -
         parent: asked.parent,
         continues: asked.continues.then_some(true),
         model: asked.model.clone(),
-        ttft_ms: progress.ttft.map(ms),
-        total_ms: ms(total),
-        reasoning_ms: reasoned.filter(|_| !written.reasoning.is_empty()).map(ms),
+        ttft_ms: progress.ttft.map(millis),
+        total_ms: millis(total),
+        reasoning_ms: reasoned.filter(|_| !written.reasoning.is_empty()).map(millis),
         prompt_tokens: written.prompt_tokens,
         completion_tokens: tokens,
         estimated: written.completion_tokens.is_none().then_some(true),

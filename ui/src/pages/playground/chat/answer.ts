@@ -205,7 +205,7 @@ function finish({ client, session }: Reading, end: End): void {
   setAnswering(client, session, false);
   if (!running) return;
   if (end.content !== null) {
-    // Of a very long answer the first parts may be stored: what is left follows the last of them.
+    // The gateway may have stored the first parts of a very long answer. The rest follows the last of these.
     const stored = end.messages.at(-1);
     const rest = stored ? { ...running, parent: stored.id, continues: true, known: stored.id } : running;
     setUnsaved(rest, "other", error, end.content);

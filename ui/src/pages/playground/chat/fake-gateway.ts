@@ -22,7 +22,7 @@ export const ANSWER = message(2, "assistant", "So.", { parent: 1, ending: "stop"
 
 type Reply = (signal?: AbortSignal | null) => Response | Promise<Response>;
 
-/** A gateway with one chat: what it answers to each request is told by the test, one after the other. */
+/** A gateway with one chat. The test gives it the answers to the requests, in their order. */
 export function gateway() {
   const chat: Chat = {
     id: ID,

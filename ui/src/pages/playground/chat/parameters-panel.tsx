@@ -11,7 +11,7 @@ import { DEFAULTS, numberFields, type Parameters, toolsOf } from "./parameters";
 type ParametersPanelProps = {
   parameters: Parameters;
   onParameters: (to: Parameters) => void;
-  /** Of the models that are asked. */
+  /** What each of the models in the chat allows. */
   constraints: (Constraints | undefined)[];
   /** What the gateway said of the last question. */
   error: unknown;

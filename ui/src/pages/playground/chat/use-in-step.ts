@@ -5,8 +5,8 @@ import { follow, LOOK_AGAIN_MS, leaveAnswer, stayWithAnswer } from "./answer";
 import { dropRunning, isStored, useRunning } from "./running";
 
 /**
- * Keeps a chat that is shown in step with the gateway: its answer is read while the chat is on the page, whoever asked, and
- * what other tabs write in it shows here. `waiting` is the question that has no answer, if the last message is one.
+ * Keeps a chat that is shown in step with the gateway. The page reads the chat's answer while it shows the chat, also if another
+ * tab asked for it, and shows what other tabs write. `waiting` is the last question, if it has no answer.
  */
 export function useInStep(session: string, waiting: number | undefined): void {
   const client = useQueryClient();
