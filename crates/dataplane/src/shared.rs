@@ -15,7 +15,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::{
     catalog::Catalog,
-    connection::counts::ConnectionCounts,
+    connection::places::Places,
     limits::{Limiter, refusals::RefusalQuota},
     record::{counters::Counters, stats::Stats},
     request::{body_memory::BodyMemory, wait_queue::WaitQueue},
@@ -37,7 +37,7 @@ pub struct Shared {
     /// Requests that wait for a model that is being applied.
     pub(crate) waiting: WaitQueue,
     /// Client connections.
-    pub(crate) connections: ConnectionCounts,
+    pub(crate) connections: Places,
     /// The refusals of callers who can't be told apart, see [`crate::Config::allow_all_keys`].
     pub(crate) refusals: Arc<RefusalQuota>,
     /// The disk of the spool is almost full: what is left is for requests that are served.
@@ -60,7 +60,7 @@ impl Shared {
             body_memory: BodyMemory::default(),
             usage_written: Notify::new(),
             waiting: WaitQueue::default(),
-            connections: ConnectionCounts::default(),
+            connections: Places::default(),
             refusals: Arc::default(),
             disk_low: AtomicBool::new(false),
             addr: OnceLock::new(),

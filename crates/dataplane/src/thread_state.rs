@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use crate::{
     config::{Config, Other},
-    connection::{counts::Silent, settings},
+    connection::settings,
     limits::refusals::RefusalQuota,
     random::Random,
     record::{
@@ -69,7 +69,6 @@ pub(crate) struct ThreadState {
     /// Wakers of the connection tasks, to notify them of a new phase.
     connections: RefCell<HashMap<u64, Waker>>,
     next_connection: Cell<u64>,
-    pub silent: Silent,
     all_closed: Notify,
     unannounced: Cell<u32>,
 }
@@ -91,7 +90,6 @@ impl ThreadState {
             silent_end: Cell::new(false),
             connections: RefCell::default(),
             next_connection: Cell::new(0),
-            silent: Silent::default(),
             all_closed: Notify::new(),
             unannounced: Cell::new(0),
         }

@@ -124,7 +124,13 @@ async fn accept<T>(
             ended = &mut end => return ended,
         };
         match accepted {
-            Ok((stream, addr)) => serve::open(Rc::clone(thread), stream, addr, arrival),
+            Ok((stream, addr)) => {
+                serve::open(Rc::clone(thread), stream, addr, arrival);
+                if thread.shared.connections.are_full(thread.config.max_connections) {
+                    // The connection that makes room for this one must be closed before the next one is accepted.
+                    tokio::task::yield_now().await;
+                }
+            }
             Err(error) => {
                 // Out of file descriptors, most likely: without a pause this would spin.
                 tracing::warn!(%error, "a connection could not be accepted");

@@ -9,6 +9,7 @@ use std::{
     io,
     pin::Pin,
     rc::Rc,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -61,7 +62,7 @@ pub(crate) struct HyperErrors {
     thread: Rc<ThreadState>,
     replaced: Option<Replacement>,
     pace: ReadRate,
-    state: Rc<ConnectionState>,
+    state: Arc<ConnectionState>,
     linger: Option<Linger>,
 }
 
@@ -74,7 +75,7 @@ struct Replacement {
 }
 
 impl HyperErrors {
-    pub(crate) fn new(stream: TcpStream, thread: Rc<ThreadState>, state: Rc<ConnectionState>) -> Self {
+    pub(crate) fn new(stream: TcpStream, thread: Rc<ThreadState>, state: Arc<ConnectionState>) -> Self {
         let pace = ReadRate::new(thread.config.write_timeout);
         Self { stream, thread, replaced: None, pace, state, linger: None }
     }

@@ -2,10 +2,10 @@
 //! speak no HTTP.
 
 pub(crate) mod accept;
-pub(crate) mod counts;
 mod hyper_errors;
 mod limit;
 mod linger;
+pub(crate) mod places;
 mod serve;
 pub(crate) mod settings;
 mod slow_client;

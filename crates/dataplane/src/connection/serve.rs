@@ -4,6 +4,7 @@ use std::{
     future::Future,
     net::SocketAddr,
     rc::Rc,
+    sync::Arc,
     task::{Poll, Waker},
 };
 
@@ -19,8 +20,8 @@ use crate::{
     config::Peer,
     connection::{
         hyper_errors::HyperErrors,
-        limit,
-        state::{Arrival, ConnectionState},
+        limit::{self, ConnectionPlace},
+        state::Arrival,
     },
     request::dispatch,
     thread_state::{ShutdownPhase, ThreadState},
@@ -38,33 +39,35 @@ pub(crate) fn open(thread: Rc<ThreadState>, stream: TcpStream, addr: SocketAddr,
         tracing::debug!(%error, "a connection was gone before it was served");
         return;
     }
-    let Some(slot) = limit::admit(&thread, addr.ip()) else {
+    let Some(place) = limit::admit(&thread, addr.ip(), arrival) else {
         tracing::debug!(%addr, "a connection is refused: there are too many");
         return;
     };
-    spawn(async move {
-        let _slot = slot;
-        serve(thread, stream, addr, arrival).await;
-    });
+    spawn(serve(thread, stream, addr, arrival, place));
 }
 
-async fn serve(thread: Rc<ThreadState>, stream: TcpStream, addr: SocketAddr, arrival: Arrival) {
+async fn serve(
+    thread: Rc<ThreadState>,
+    stream: TcpStream,
+    addr: SocketAddr,
+    arrival: Arrival,
+    place: ConnectionPlace,
+) {
     let inner = Rc::clone(&thread);
-    let state = Rc::new(ConnectionState::new(addr.ip()));
-    let asks = Rc::clone(&state);
+    let place = Rc::new(place);
+    let state = Arc::clone(&place.state);
     let service = service_fn(move |request: Request<Incoming>| {
-        asks.asks(!request.body().is_end_stream());
+        place.asks(!request.body().is_end_stream());
         dispatch::handle(&inner, request, Peer { addr }, arrival)
     });
-    let stream = HyperErrors::new(stream, Rc::clone(&thread), Rc::clone(&state));
+    let stream = HyperErrors::new(stream, Rc::clone(&thread), Arc::clone(&state));
     let mut http = std::pin::pin!(thread.http.serve_connection(TokioIo::new(stream), service));
     let mut guard = None;
     let mut is_ending = false;
     let ended = std::future::poll_fn(|cx| {
         if arrival == Arrival::Early {
             guard.get_or_insert_with(|| {
-                state.set_waker(cx.waker().clone());
-                thread.silent.add(&state);
+                state.set_waker(cx.waker());
                 OpenConnection::new(Rc::clone(&thread), cx.waker().clone())
             });
         }

@@ -1,6 +1,9 @@
 //! Tests with more client connections than are allowed.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::{
+    net::TcpStream,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use gantry_domain::net::IpList;
 
@@ -41,6 +44,30 @@ async fn silent_connections_make_room_for_those_that_ask() {
     call.send(&json("{}"));
     assert_eq!(busy.answer().await.status, 200);
     drop(silent);
+    gateway.rows(1).await;
+}
+
+#[tokio::test]
+async fn a_burst_of_silent_connections_refuses_nobody() {
+    let mut engine = Engine::start().await;
+    let keys = vec![(KEY, key_entry(1))];
+    let gateway = Gateway::with(catalog(engine.addr, keys), |config| {
+        config.max_connections = 8;
+        config.threads = 1;
+    });
+    let counters = &gateway.shared.counters;
+    let mut busy = gateway.client().await;
+    busy.send(&post(CHAT, KEY, "", r#"{"model":"m"}"#)).await;
+    let call = engine.call().await;
+    for _ in 0..20 {
+        // All wait in the queue of the socket, and the thread accepts them without a pause.
+        let burst: Vec<_> = (0..100).map(|_| TcpStream::connect(gateway.addr).unwrap()).collect();
+        assert_eq!(gateway.client().await.ask(&get("/health", "")).await.status, 200);
+        drop(burst);
+    }
+    assert_eq!(read(&counters.connections_refused_full), 0);
+    call.send(&json("{}"));
+    assert_eq!(busy.answer().await.status, 200);
     gateway.rows(1).await;
 }
 
