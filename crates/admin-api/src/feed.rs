@@ -123,6 +123,14 @@ impl Feed {
         Ok(())
     }
 
+    /// Tells that a model is deleted, unless a look has told it. Looks alone would miss a model that is made and deleted between
+    /// two of them, and a page that has listed it meanwhile would show it for ever. Called once the deletion is committed.
+    pub(crate) async fn deleted(&self, id: ModelId) {
+        // A look that has read the models before the deletion ends first, and its reading is corrected.
+        let _one_at_a_time = self.comparing.lock().await;
+        self.ring().deleted(id, &self.live);
+    }
+
     pub(crate) fn has_readers(&self) -> bool {
         self.live.receiver_count() > 0
     }
@@ -170,6 +178,13 @@ impl Ring {
         }
     }
 
+    fn deleted(&mut self, id: ModelId, live: &broadcast::Sender<Arc<Event>>) {
+        let told = |it: &Arc<Event>| matches!(&it.message, Message::ModelDeleted(of) if of.id == id);
+        if self.models.remove(&id).is_some() || !self.events.iter().any(told) {
+            self.tell(Message::ModelDeleted(OfModel { id }), live);
+        }
+    }
+
     fn tell(&mut self, message: Message, live: &broadcast::Sender<Arc<Event>>) {
         self.last += 1;
         let event = Arc::new(Event { n: self.last, message });
@@ -214,6 +229,21 @@ mod tests {
             Catch::All(message) => vec![message.kind()],
             Catch::Missed(events) => events.iter().map(|it| it.message.kind()).collect(),
         }
+    }
+
+    #[tokio::test]
+    async fn every_deleted_model_is_told_once() {
+        let feed = Feed::default();
+        update(&feed, &[(1, "stopped"), (2, "stopped")]);
+        let start = feed.id(feed.begin(None).0.last);
+        update(&feed, &[(1, "stopped")]);
+        feed.deleted(ModelId(2)).await;
+        assert_eq!(kinds(feed.begin(Some(&start)).0.what), ["model_deleted"], "a look had told it");
+        feed.deleted(ModelId(1)).await;
+        update(&feed, &[]);
+        assert_eq!(kinds(feed.begin(Some(&start)).0.what), ["model_deleted"; 2], "no look had told it");
+        feed.deleted(ModelId(3)).await;
+        assert_eq!(kinds(feed.begin(Some(&start)).0.what), ["model_deleted"; 3], "no look had seen it");
     }
 
     #[test]

@@ -272,17 +272,22 @@ async fn watch(cx: &Cx, last: &RefCell<Value>) -> Outcome<End> {
         }
         tokio::time::sleep(LOOK).await;
         match signed_in.as_ref().unwrap_or(&cx.client).get(&path).await {
-            Ok(answer) => *last.borrow_mut() = answer.json,
-            Err(Failure::Refused(it)) if it.status == 401 && restores && signed_in.is_none() => {
-                shown.progress.clear();
-                let name = user.as_ref().and_then(|it| it["user"]["username"].as_str());
-                let Some(name) = name.filter(|_| sign_in::has_password()) else { return Ok(End::Replaced) };
-                let name = clean(name);
-                cx.out.note(&format!("this session ended with the old database: signing in again as {name}"));
-                signed_in = Some(sign_in::again(cx, &name).await?);
+            Ok(answer) => {
+                *last.borrow_mut() = answer.json;
+                // A request that was let in just before the swap still reads the job as completed.
+                if !(restores && signed_in.is_none() && last.borrow()["status"] == "completed") {
+                    continue;
+                }
             }
+            Err(Failure::Refused(it)) if it.status == 401 && restores && signed_in.is_none() => {}
             Err(failure) => return Err(failure),
         }
+        shown.progress.clear();
+        let name = user.as_ref().and_then(|it| it["user"]["username"].as_str());
+        let Some(name) = name.filter(|_| sign_in::has_password()) else { return Ok(End::Replaced) };
+        let name = clean(name);
+        cx.out.note(&format!("this session ended with the old database: signing in again as {name}"));
+        signed_in = Some(sign_in::again(cx, &name).await?);
     }
 }
 

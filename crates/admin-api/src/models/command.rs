@@ -142,6 +142,7 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, Id(id): Id) -> Outco
     tx.commit().await?;
     info!(model = id, by = %caller.user.username, "model deleted");
     let _ = app.signals.wake.try_send(model.id);
+    app.signals.feed.deleted(model.id).await;
     app.signals.refresh.publish().await;
     // Waits a little, so that the memory is free when the caller starts another model. The stop goes on after the
     // time-out.

@@ -2,8 +2,12 @@
 
 use std::fs;
 
+use axum::{
+    Json, Router,
+    http::{HeaderMap, HeaderValue, Uri, header::SET_COOKIE},
+};
 use gantry_testkit::{Database, Gateway, Options};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Shell, with_engine};
 use crate::support::{gateway, start};
@@ -180,4 +184,32 @@ async fn a_damaged_dump_is_refused_before_anything_is_asked() {
         1,
         "no restore began"
     );
+}
+
+/// A request that was let in just before the swap reads the job as it is after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_restore_whose_end_is_seen_ends_the_session_as_well() {
+    async fn answer(uri: Uri) -> (HeaderMap, Json<Value>) {
+        let job =
+            |status| json!({ "id": "deploy-1", "job_type": "db_restore", "status": status, "logs": [] });
+        let mut headers = HeaderMap::new();
+        let body = match uri.path() {
+            "/admin/deployment/check-database-dump" => json!({ "valid": true, "tables": {} }),
+            "/admin/deployment/restore-database" => job("running"),
+            "/admin/deployment/jobs/deploy-1" => job("completed"),
+            "/auth/login" => {
+                headers.insert(SET_COOKIE, HeaderValue::from_static("svc_session=x; HttpOnly"));
+                json!({})
+            }
+            _ => json!({ "user": { "username": "owner" } }),
+        };
+        (headers, Json(body))
+    }
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let shell = Shell::at(&format!("http://{}", listener.local_addr().unwrap()));
+    #[expect(clippy::disallowed_methods, reason = "tests have no supervisor")]
+    drop(tokio::spawn(async { axum::serve(listener, Router::new().fallback(answer)).await }));
+    shell.run_with(&["login", "owner"], "owner-password\n").ends(0);
+    let done = shell.run(&["package", "restore", "p", "--yes"]).ends(0);
+    assert!(done.out.contains("is completed") && done.err.contains("sign in again"), "{}", done.err);
 }
