@@ -34,9 +34,9 @@ export function Shell() {
         {t.shell.skip}
       </a>
       <Rail onCommands={openCommands} />
-      <div className="min-w-0 flex-1">
+      <div className="flex min-h-dvh min-w-0 flex-1 flex-col">
         <ConnectionBar />
-        <main id="content" tabIndex={-1} className="outline-none">
+        <main id="content" tabIndex={-1} className="relative flex-1 outline-none">
           <HeaderSlots value={slots}>
             <Outlet />
           </HeaderSlots>

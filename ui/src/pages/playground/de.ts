@@ -114,7 +114,7 @@ export const de = {
   composer: {
     label: "Frage",
     placeholder: "Frag das Modell",
-    keys: "Enter sendet, Umschalt+Enter beginnt eine Zeile, ↑ bearbeitet die letzte Frage",
+    keys: "Enter sendet, Umschalt+Enter: neue Zeile, ↑ bearbeitet",
     send: "Senden",
     stop: "Anhalten",
     addPicture: "Bilder hinzufügen (für Modelle, die sehen)",
@@ -166,7 +166,7 @@ export const de = {
   },
   vectors: {
     noModel: "Zurzeit läuft kein Modell, das Vektoren bildet.",
-    noModelText: "Ein Modell mit der Aufgabe „embed“ lässt sich hier erproben, sobald es läuft.",
+    noModelText: "Ein Modell mit der Aufgabe „Embeddings“ lässt sich hier erproben, sobald es läuft.",
     texts: "Texte",
     textsHelp: "Einer je Zeile.",
     tooMany: (n) => `Höchstens ${n} Zeilen.`,

@@ -111,7 +111,7 @@ export const en = {
   composer: {
     label: "Question",
     placeholder: "Ask the model",
-    keys: "Enter sends, Shift+Enter begins a line, ↑ edits the last question",
+    keys: "Enter sends, Shift+Enter: new line, ↑ edits",
     send: "Send",
     stop: "Stop",
     addPicture: "Add pictures (for models that see)",
@@ -162,7 +162,7 @@ export const en = {
   },
   vectors: {
     noModel: "No model that makes vectors runs now.",
-    noModelText: "A model with the task “embed” can be tried here once it runs.",
+    noModelText: "A model with the task “Embeddings” can be tried here once it runs.",
     texts: "Texts",
     textsHelp: "One a line.",
     tooMany: (n: number) => `At most ${n} lines.`,

@@ -18,12 +18,13 @@ export default function Page() {
   );
 }
 
+/** Fills what the window has below the bars of the shell, so that only its parts scroll. */
 function Playground() {
   const t = useT();
   const c = useCommonT();
   const [tab, setTab] = useUrlState("tab", "chat");
   return (
-    <div className="flex h-dvh flex-col">
+    <div className="absolute inset-0 flex flex-col">
       <PageHeader
         title={c.page.playground}
         note={

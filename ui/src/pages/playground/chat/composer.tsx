@@ -112,7 +112,7 @@ export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast, 
       )}
       {/* biome-ignore lint/a11y/noStaticElementInteractions: files may be dropped here; a button does the same */}
       <div
-        className="flex flex-col gap-2 rounded-lg border border-line-strong bg-panel p-2 has-[textarea:focus-visible]:outline-2 has-[textarea:focus-visible]:outline-accent"
+        className="@container flex flex-col gap-2 rounded-lg border border-line-strong bg-panel p-2 has-[textarea:focus-visible]:outline-2 has-[textarea:focus-visible]:outline-accent"
         onDrop={(event) => takeFiles(event, event.dataTransfer.files)}
         onDragOver={(event) => event.preventDefault()}
         onPaste={(event) => {
@@ -161,7 +161,10 @@ export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast, 
               event.target.value = "";
             }}
           />
-          <span className="hidden min-w-0 truncate text-ink-3 text-xs lg:inline">{t.composer.keys}</span>
+          {/* On a touch screen there are no such keys, and a hint that is cut helps nobody. */}
+          <span className={cn("hidden min-w-0 text-ink-3 text-xs", "pointer-fine:@xl:inline")}>
+            {t.composer.keys}
+          </span>
           {aside && <div className="ml-auto hidden min-[420px]:block">{aside}</div>}
           <span className={aside ? "max-[419px]:ml-auto" : "ml-auto"}>
             {writing ? (

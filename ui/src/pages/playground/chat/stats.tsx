@@ -22,6 +22,7 @@ export function Stats({ facts }: { facts: Facts }) {
   if (total_ms !== undefined) parts.push([format.duration(total_ms), t.stats.total]);
   if (ending && ending !== "interrupted" && ending !== "error")
     parts.push([t.ending[ending], t.endingHelp[ending]]);
+  if (parts.length === 0) return null;
   return (
     <ul aria-label={t.stats.label} className="flex flex-wrap gap-x-3 text-ink-3 text-xs tabular-nums">
       {parts.map(([text, help]) => (

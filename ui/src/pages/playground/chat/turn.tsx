@@ -87,9 +87,10 @@ export const TurnView = memo(function TurnView(props: TurnProps) {
       {!own && !arriving && (
         <>
           <TurnTrouble turn={turn} last={last} idle={idle} commands={commands} />
+          {/* The buttons' symbols, not their borders, stand below the text. */}
           <div className="flex min-h-7 flex-wrap items-center gap-x-3">
             <Stats facts={turn.facts} />
-            <div className={cn(!last && QUIET)}>{actions}</div>
+            <div className={cn("first:-ml-1.5", !last && QUIET)}>{actions}</div>
           </div>
         </>
       )}
