@@ -3,6 +3,7 @@ import type { en } from "./en";
 export const de = {
   search: "Einstellungen suchen",
   changedOnly: "Nur geänderte",
+  groups: "Nur diese Gruppen",
   copyEnv: "Als env-Datei kopieren",
   envNote: (date: string) => `# Einstellungen von Gantry, die von der Vorgabe abweichen, ${date}`,
   envSecret: "# ist gesetzt; der Wert wird nicht gezeigt",

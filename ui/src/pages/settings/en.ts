@@ -1,6 +1,7 @@
 export const en = {
   search: "Search settings",
   changedOnly: "Changed only",
+  groups: "Only these groups",
   copyEnv: "Copy as env file",
   envNote: (date: string) => `# Settings of Gantry that differ from their defaults, ${date}`,
   envSecret: "# is set; its value is not shown",

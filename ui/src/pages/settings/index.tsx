@@ -8,6 +8,7 @@ import { Checkbox } from "@/kit/choices";
 import { copyText } from "@/kit/copy";
 import { EmptyState } from "@/kit/empty-state";
 import { ErrorState } from "@/kit/error-state";
+import { FilterChips } from "@/kit/filter-chips";
 import { PageBody, PageHeader } from "@/kit/page-header";
 import { Panel } from "@/kit/panel";
 import { SearchInput } from "@/kit/search-input";
@@ -35,9 +36,13 @@ function Settings() {
   const settings = useSettings();
   const [text] = useUrlState("q");
   const [only, setOnly] = useUrlState("changed");
+  const [chosen] = useUrlState("group");
   const setUrl = useSetUrl();
   const all = settings.data ?? [];
-  const shown = all.filter((it) => (!only || isChanged(it)) && matches(it, text));
+  const found = all.filter((it) => (!only || isChanged(it)) && matches(it, text));
+  const groups = [...new Set(all.map((it) => it.group))];
+  const words = chosen.split(",").filter((it) => groups.includes(it));
+  const shown = words.length === 0 ? found : found.filter((it) => words.includes(it.group));
   const copy = () =>
     void copyText(envFile(all, t.envNote(format.date(Date.now())), t.envSecret)).then(
       () => toast(c.do.copied),
@@ -58,13 +63,27 @@ function Settings() {
       <PageBody>
         <BaseDir />
         <p className="max-w-[72ch] text-ink-2 text-sm">{t.lead}</p>
-        <div className="flex flex-wrap items-center gap-x-4 gap-y-2">
+        {/* Stays in sight: the list is long. */}
+        <div className="z-10 -mx-4 flex flex-wrap items-center gap-x-4 gap-y-2 bg-bg px-4 py-2 md:sticky md:top-12 md:-mx-6 md:px-6">
           <SearchInput label={t.search} />
           <Checkbox checked={only === "1"} onChecked={(to) => setOnly(to ? "1" : "")} label={t.changedOnly} />
           {settings.data && (
             <span aria-live="polite" className="text-ink-3 text-sm">
               {t.count(format.integer(shown.length), format.integer(all.length))}
             </span>
+          )}
+          {settings.data && (
+            <div className="w-full">
+              <FilterChips
+                label={t.groups}
+                param="group"
+                chips={groups.map((group) => ({
+                  value: group,
+                  label: group,
+                  count: found.filter((it) => it.group === group).length,
+                }))}
+              />
+            </div>
           )}
         </div>
         {settings.error && !settings.data && (
@@ -76,8 +95,12 @@ function Settings() {
         {settings.data && shown.length === 0 && (
           <Panel>
             <EmptyState
-              title={only && !text ? t.allSettings : t.none}
-              action={<Button onClick={() => setUrl({ q: undefined, changed: undefined })}>{t.clear}</Button>}
+              title={only && !text && words.length === 0 ? t.allSettings : t.none}
+              action={
+                <Button onClick={() => setUrl({ q: undefined, changed: undefined, group: undefined })}>
+                  {t.clear}
+                </Button>
+              }
             />
           </Panel>
         )}
