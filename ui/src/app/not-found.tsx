@@ -7,9 +7,9 @@ import { PageHeader } from "@/kit/page-header";
 export function NotFound() {
   const t = useT();
   return (
-    <main>
+    <>
       <PageHeader title={t.page.notFound} />
       <EmptyState title={t.page.notFoundText} action={<ButtonLink to="/">{t.page.overview}</ButtonLink>} />
-    </main>
+    </>
   );
 }

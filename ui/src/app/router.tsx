@@ -19,7 +19,6 @@ import { parseSearch, stringifySearch, type Words } from "./url";
 
 const root = createRootRoute({
   component: Root,
-  notFoundComponent: NotFound,
   validateSearch: (search): Words => search as Words,
 });
 
@@ -139,6 +138,8 @@ const routes = [
     path: "/profile",
     component: page(() => import("@/pages/profile")),
   }),
+  // Every other address, with the navigation beside it.
+  createRoute({ getParentRoute: inApp, path: "$", component: NotFound }),
 ] as const;
 
 const outside = [
@@ -174,7 +175,6 @@ export const router = createRouter({
   defaultPendingComponent: PagePending,
   defaultPendingMs: 200,
   defaultErrorComponent: PageError,
-  defaultNotFoundComponent: NotFound,
   scrollRestoration: true,
 });
 
