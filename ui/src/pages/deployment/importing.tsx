@@ -15,6 +15,7 @@ import { toast } from "@/kit/toast";
 import { importCommand, quoted } from "./commands";
 import { DirField, useDir } from "./dir-field";
 import { PackageContents } from "./package-contents";
+import { hasNothingNew } from "./plan";
 import { PlanDiff } from "./plan-diff";
 import { useT } from "./t";
 
@@ -37,6 +38,7 @@ export function Importing({ busy }: { busy: boolean }) {
     ...parts,
   };
   const mayImport = may("importPackage");
+  const nothing = plan.data?.can_import && hasNothingNew(plan.data);
   const fresh = JSON.stringify(plan.variables) === JSON.stringify(body);
   const found = plan.data;
   const errors = formErrors(plan.error ?? start.error, FIELDS);
@@ -98,10 +100,10 @@ export function Importing({ busy }: { busy: boolean }) {
           <div className="mt-5 flex max-w-2xl flex-col gap-3 border-line border-t pt-4">
             <h3 className="flex items-center gap-2 font-medium text-sm">
               <StateShape
-                tone={found.can_import ? "ok" : "bad"}
-                className={found.can_import ? "text-ok" : "text-bad"}
+                tone={nothing ? "idle" : found.can_import ? "ok" : "bad"}
+                className={nothing ? "text-ink-3" : found.can_import ? "text-ok" : "text-bad"}
               />
-              {found.can_import ? t.can : t.cannot}
+              {nothing ? all.diff.nothing : found.can_import ? t.can : t.cannot}
             </h3>
             <PlanDiff
               plan={found.plan}
@@ -111,7 +113,7 @@ export function Importing({ busy }: { busy: boolean }) {
             />
             <div className="flex flex-wrap items-center gap-3">
               <Button
-                look="primary"
+                look={nothing ? "plain" : "primary"}
                 busy={start.isPending}
                 disabled={!found.can_import || !fresh || busy}
                 onClick={() => start.mutate(body, { onSuccess: () => toast(all.begun) })}

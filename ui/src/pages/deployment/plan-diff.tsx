@@ -18,14 +18,11 @@ export function PlanDiff(given: Parameters<typeof planLines>[0]) {
   const format = useFormat();
   const lines = planLines(given, t, format);
   return (
-    <div>
-      {lines.every((it) => it.mark === "same") && <p className="mb-2 text-ink-2 text-sm">{t.nothing}</p>}
-      <ul aria-label={t.title} className="overflow-hidden rounded-md border border-line text-sm">
-        {lines.map((it) => (
-          <DiffLine key={`${it.mark} ${it.kind} ${it.what}`} line={it} />
-        ))}
-      </ul>
-    </div>
+    <ul aria-label={t.title} className="overflow-hidden rounded-md border border-line text-sm">
+      {lines.map((it) => (
+        <DiffLine key={`${it.mark} ${it.kind} ${it.what}`} line={it} />
+      ))}
+    </ul>
   );
 }
 

@@ -1,4 +1,4 @@
-import type { Plan } from "@/data/deployment";
+import type { PackagePlan, Plan } from "@/data/deployment";
 import type { Format } from "@/i18n/format";
 import type { en } from "./en";
 
@@ -8,6 +8,10 @@ export type Line = { mark: Mark; kind: keyof (typeof en)["diff"]["kind"]; what: 
 const ORDER: Mark[] = ["conflict", "missing", "new", "warn", "same"];
 
 type Given = { plan: Plan; newModels?: string[]; presentModels?: string[]; warnings?: string[] };
+
+/** Returns whether an import would change nothing here. */
+export const hasNothingNew = ({ plan, new_models }: PackagePlan): boolean =>
+  new_models.length + plan.load_images.length + plan.new_files === 0;
 
 /** Writes what an import would do as the lines of a diff: what is in the way first, what stays as it is last. */
 export function planLines(given: Given, t: (typeof en)["diff"], format: Format): Line[] {
