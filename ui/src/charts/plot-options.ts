@@ -141,7 +141,7 @@ export function optionsOf({ latest, colors, format, sync, width }: Given): uPlot
     width,
     height: pane.height ?? 160,
     legend: { show: false },
-    padding: [8, 20, 0, 0],
+    padding: [8, 28, 0, 0],
     cursor: {
       sync: { key: sync },
       drag: { x: true, y: false, setScale: false },
@@ -152,7 +152,7 @@ export function optionsOf({ latest, colors, format, sync, width }: Given): uPlot
       y: { range: (_, __, high) => [0, pane.max ?? (high > 0 ? high * 1.08 : 1)] },
     },
     axes: [
-      { ...axis, grid: { show: false }, values: times, size: 24 },
+      { ...axis, grid: { show: false }, values: times, size: 24, space: 72 },
       {
         ...axis,
         grid: { stroke: colors.line, width: 1 },

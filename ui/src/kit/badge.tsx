@@ -29,19 +29,22 @@ const TONES: Record<StateWord, Tone> = {
   unknown: "idle",
 };
 
-const style = cva("inline-flex items-center gap-1.5 whitespace-nowrap rounded-full font-medium", {
-  variants: {
-    tone: {
-      ok: "bg-ok-soft text-ok",
-      busy: "bg-busy-soft text-busy",
-      warn: "bg-warn-soft text-warn",
-      bad: "bg-bad-soft text-bad",
-      idle: "bg-idle-soft text-idle",
+const style = cva(
+  "inline-flex items-center gap-1.5 align-middle whitespace-nowrap rounded-full font-medium",
+  {
+    variants: {
+      tone: {
+        ok: "bg-ok-soft text-ok",
+        busy: "bg-busy-soft text-busy",
+        warn: "bg-warn-soft text-warn",
+        bad: "bg-bad-soft text-bad",
+        idle: "bg-idle-soft text-idle",
+      },
+      size: { sm: "h-5 px-2 text-xs", md: "h-6 px-2.5 text-xs" },
     },
-    size: { sm: "h-5 px-2 text-xs", md: "h-6 px-2.5 text-xs" },
+    defaultVariants: { tone: "idle", size: "sm" },
   },
-  defaultVariants: { tone: "idle", size: "sm" },
-});
+);
 
 /** The shape of a state: a filled dot is good, a turning half ring is busy, triangles want attention, a ring is idle. */
 export function StateShape({ tone, className }: { tone: Tone; className?: string }) {

@@ -29,7 +29,8 @@ export function CodeBlock({ snippets, label }: { snippets: Snippet[]; label?: st
       <div className="flex min-h-9 items-center gap-2 border-line border-b px-2 py-1">
         {snippets.length > 1 ? (
           // The copy button stays in sight beside a choice that is wider than the screen.
-          <div className="relative min-w-0 overflow-x-auto">
+          // Where it goes on under the edge, it fades.
+          <div className="relative flex min-w-0 overflow-x-auto after:sticky after:right-0 after:w-5 after:shrink-0 after:bg-linear-to-l after:from-hover [&>fieldset]:max-w-none [&>fieldset]:shrink-0">
             <Segmented
               label={label ?? t.word.name}
               value={shown.id}

@@ -57,7 +57,7 @@ export function Dialog({
                 {title}
               </Base.Title>
             </div>
-            <div className="flex flex-col gap-4 px-5 pt-1 pb-5">
+            <div className={cn("flex flex-col gap-4 px-5 pb-5", description ? "pt-1" : "pt-3")}>
               {description && (
                 <Base.Description className="max-w-[72ch] text-ink-2">{description}</Base.Description>
               )}

@@ -16,13 +16,13 @@ type EmptyStateProps = {
 /** Stands where there is nothing yet, and says how there comes to be something. */
 export function EmptyState({ icon: Icon, title, children, action, command }: EmptyStateProps) {
   return (
-    <div className="mx-auto flex max-w-md flex-col items-center gap-3 px-4 py-10 text-center">
+    <div className="mx-auto flex max-w-xl flex-col items-center gap-3 px-4 py-10 text-center">
       {Icon && <Icon aria-hidden className="size-6 text-ink-3" />}
-      <p className="font-medium">{title}</p>
-      {children && <div className="text-ink-2 text-sm">{children}</div>}
+      <p className="max-w-md text-balance font-medium">{title}</p>
+      {children && <div className="max-w-md text-balance text-ink-2 text-sm">{children}</div>}
       {action}
       {command && (
-        <div className="w-full text-left">
+        <div className="max-w-full text-left">
           <Command code={command} />
         </div>
       )}

@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 /** Names and values, one below the other. */
 export function Facts({ facts }: { facts: [ReactNode, ReactNode][] }) {
   return (
-    <dl className="grid grid-cols-[minmax(7rem,auto)_1fr] gap-x-6 gap-y-1.5 text-sm">
+    <dl className="grid grid-cols-[minmax(7rem,auto)_1fr] items-baseline gap-x-6 gap-y-1.5 text-sm">
       {facts.map(([name, value], index) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: the facts of a thing keep their places
         <div key={index} className="contents">

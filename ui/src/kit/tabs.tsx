@@ -1,5 +1,5 @@
 import { Tabs as Base } from "@base-ui/react/tabs";
-import type { ReactNode } from "react";
+import { type ReactNode, useEffect, useRef } from "react";
 import { useUrlState } from "./url-state";
 
 export type Tab = { id: string; label: ReactNode; content: ReactNode };
@@ -15,11 +15,21 @@ type TabsProps = {
 export function Tabs({ tabs, label, param = "tab" }: TabsProps) {
   const [open, setOpen] = useUrlState(param, tabs[0]?.id);
   const value = tabs.some((it) => it.id === open) ? open : tabs[0]?.id;
+  const list = useRef<HTMLDivElement>(null);
+  // Where not all tabs have room, the open one is in sight.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another tab is open
+  useEffect(() => {
+    const tab = list.current?.querySelector<HTMLElement>('[aria-selected="true"]');
+    if (list.current && tab)
+      list.current.scrollLeft = tab.offsetLeft - (list.current.clientWidth - tab.offsetWidth) / 2;
+  }, [value]);
   return (
     <Base.Root value={value} onValueChange={(to) => setOpen(String(to))}>
       <Base.List
+        ref={list}
         aria-label={label}
-        className="flex gap-4 overflow-x-auto border-line border-b"
+        // The last pixels fade where tabs go on under the edge.
+        className="relative flex overflow-x-auto border-line border-b after:sticky after:right-0 after:w-6 after:shrink-0 after:bg-linear-to-l after:from-(--tabs-on,var(--bg)) sm:gap-4"
         activateOnFocus
       >
         {tabs.map((tab) => (

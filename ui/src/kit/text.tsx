@@ -95,11 +95,7 @@ export function Fact({ label, value, note, children }: FactProps) {
         {label}
       </div>
       <div className="truncate font-semibold text-xl tabular-nums">{value}</div>
-      {note && (
-        <div className="truncate text-ink-3 text-xs" title={titleOf(note)}>
-          {note}
-        </div>
-      )}
+      {note && <div className="break-words text-ink-3 text-xs">{note}</div>}
       {children}
     </div>
   );

@@ -33,7 +33,7 @@ export function Metrics({ model }: { model: Model }) {
         ) : !running ? (
           <EmptyState title={t.metrics.notRunning} />
         ) : (
-          <div className="grid grid-cols-2 gap-x-6 gap-y-5 md:grid-cols-4">
+          <div className="grid grid-cols-2 gap-x-6 gap-y-5 md:grid-cols-3 xl:grid-cols-6">
             <Fact
               label={t.metrics.running}
               value={count(now?.requests_running)}

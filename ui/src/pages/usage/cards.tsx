@@ -136,7 +136,7 @@ export function Cards({ usage }: { usage: Usage }) {
               <Change {...change} />
             </div>
             {label === t.cards.ttft && share !== null && (
-              <div className="truncate text-ink-3 text-xs">
+              <div className="text-ink-3 text-xs">
                 {t.cards.streamed(format.percent(Math.min(100, share * 100)))}
               </div>
             )}

@@ -82,7 +82,7 @@ export function CommandView({ preview, before }: { preview: DryRun; before: stri
           tabIndex={0}
           role="region"
           aria-label={t.check.command}
-          className="max-h-80 overflow-auto py-2 pr-10 pl-3 font-mono text-xs leading-5"
+          className="max-h-[28rem] overflow-auto py-2 pr-10 pl-3 font-mono text-xs leading-5"
         >
           {words.map((it, index) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: a command keeps its order

@@ -9,7 +9,7 @@ export function Prose({ text, className, asIs }: { text: string; className?: str
       {sentence.split("`").map((part, index) =>
         index % 2 === 1 ? (
           // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a text keep their places
-          <code key={index} className="font-mono text-[0.92em]">
+          <code key={index} className="inline-block max-w-full font-mono text-[0.92em]">
             {part}
           </code>
         ) : (
