@@ -38,14 +38,16 @@ export function OperationList({ groups, chosen, onChoose }: Props) {
                     onClick={() => onChoose(it.operationId)}
                     title={`${it.method} ${it.path}`}
                     className={cn(
-                      "flex w-full items-center gap-2 rounded-md px-2 py-1 text-left text-sm -outline-offset-2 hover:bg-hover",
+                      "flex w-full items-baseline gap-2 rounded-md px-2 py-1 text-left text-sm -outline-offset-2 hover:bg-hover",
                       it.operationId === chosen && "bg-accent-soft font-medium",
                     )}
                   >
                     <span className="w-16 shrink-0">
                       <Method of={it.method} />
                     </span>
-                    <span className="min-w-0 truncate">{it.summary ?? it.operationId}</span>
+                    <span className="min-w-0 break-words">
+                      {(it.summary ?? it.operationId).replaceAll("`", "")}
+                    </span>
                   </button>
                 </li>
               ))}

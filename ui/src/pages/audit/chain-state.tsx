@@ -33,7 +33,7 @@ export function ChainState({ rows }: { rows: AuditRow[] }) {
       <div className="flex flex-wrap items-center gap-x-2 gap-y-1">
         <StateShape tone={tone} className={{ ok: "text-ok", bad: "text-bad", idle: "text-ink-3" }[tone]} />
         <h2 className="font-medium">{t.title}</h2>
-        <p role={broken ? "alert" : undefined} className="min-w-0 flex-1 text-ink-2">
+        <p role={broken ? "alert" : undefined} className="min-w-0 grow basis-56 text-ink-2">
           {text}
         </p>
         <Button look="quiet" size="sm" aria-expanded={open} onClick={() => setOpen(!open)}>

@@ -4,7 +4,8 @@ export const de: typeof en = {
   source: "Wo ist das Modell?",
   sourceHelp:
     "Ein Pfad oder Ordner unter dem Modellordner, user/model des Hubs, oder die Adresse seiner Seite.",
-  baseDir: (dir, free) => `Modellordner ${dir}, ${free} frei`,
+  sourceExample: "qwen3-8b-q4_k_m.gguf",
+  baseDir: (dir, free) => `${dir}, ${free} frei`,
   local: "Im Modellordner",
   found: (shown, all) => `${shown} von ${all}`,
   more: "Mehr zeigen",

@@ -2,7 +2,8 @@ export const en = {
   source: "Where is the model?",
   sourceHelp:
     "A path or a folder below the models folder, user/model of the hub, or the address of its page.",
-  baseDir: (dir: string, free: string) => `Models folder ${dir}, ${free} free`,
+  sourceExample: "qwen3-8b-q4_k_m.gguf",
+  baseDir: (dir: string, free: string) => `${dir}, ${free} free`,
   local: "In the models folder",
   found: (shown: string, all: string) => `${shown} of ${all}`,
   more: "Show more",

@@ -29,7 +29,7 @@ export function SaveBar({ edit, save, rest }: SaveBarProps) {
         </div>
       )}
       <div className="flex flex-wrap items-center justify-end gap-2">
-        <p aria-live="polite" className="mr-auto flex items-center gap-2 text-sm">
+        <p aria-live="polite" className="flex grow basis-full items-center gap-2 text-sm sm:basis-auto">
           <StateShape
             tone={!data || isFetching ? "busy" : against ? "bad" : "ok"}
             className={!data || isFetching ? "text-busy" : against ? "text-bad" : "text-ok"}

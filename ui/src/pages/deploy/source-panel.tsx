@@ -66,6 +66,7 @@ export function SourcePanel() {
               data-page-search=""
               value={text}
               onValue={setText}
+              placeholder={t.sourceExample}
               autoComplete="off"
               autoCapitalize="off"
               spellCheck={false}

@@ -38,7 +38,7 @@ export function ImageTable({
       id: "image",
       head: process ? t.columns.program : t.columns.image,
       cell: (it) => (
-        <span className="flex min-w-0 max-w-44 items-center md:max-w-md gap-1">
+        <span className="flex min-w-0 max-w-36 items-center gap-1 md:max-w-md">
           <Middle text={it.image} end={16} className="font-mono text-xs" />
           <CopyButton text={it.image} />
         </span>
@@ -55,6 +55,7 @@ export function ImageTable({
       id: "size",
       head: t.columns.size,
       numeric: true,
+      wide: true,
       cell: (it) => (it.size_mb === null ? "–" : format.mebibytes(it.size_mb)),
     },
     {

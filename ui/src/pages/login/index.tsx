@@ -9,6 +9,7 @@ import { Button } from "@/kit/button";
 import { ErrorNote } from "@/kit/error-state";
 import { Field } from "@/kit/field";
 import { PasswordInput, TextInput } from "@/kit/inputs";
+import { Prose } from "@/parts/models/prose";
 import { NoCookie } from "./no-cookie";
 import { useT } from "./t";
 
@@ -66,7 +67,9 @@ export default function Page() {
         <Button type="submit" look="primary" size="lg" busy={signIn.isPending}>
           {c.do.signIn}
         </Button>
-        <p className="text-ink-3 text-sm">{t.help}</p>
+        <p className="text-ink-3 text-sm">
+          <Prose asIs text={t.help} />
+        </p>
       </form>
     </GatewayCard>
   );

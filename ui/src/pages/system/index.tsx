@@ -26,17 +26,20 @@ function System() {
     <>
       <PageHeader title={c.page.system} />
       <PageBody>
-        <div className="grid items-start gap-4 xl:grid-cols-[minmax(0,2fr)_minmax(0,1fr)]">
-          <div className="flex min-w-0 flex-col gap-4">
+        <div className="grid grid-cols-1 items-start gap-4 xl:grid-cols-[minmax(0,2fr)_minmax(0,1fr)]">
+          {/* On a narrow screen there is one column, and what the machine can do comes last. */}
+          <div className="contents min-w-0 flex-col gap-4 xl:flex">
             <Trends host={host.data} />
             <Upstreams />
+            <div className="order-last xl:order-none">
+              <CapabilitiesCard />
+            </div>
           </div>
           <div className="flex min-w-0 flex-col gap-4">
             <Now host={host} />
             <Gpus />
             <ReadinessCard />
             <SupervisionCard />
-            <CapabilitiesCard />
           </div>
         </div>
       </PageBody>
