@@ -32,12 +32,13 @@ const TEMPLATE =
   "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>\\n' }}{% endfor %}" +
   "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
 
-/** Writes it to `path`. `context`: tokens that it was made for. */
-export function writeGguf(path, { name = "tiny", context = 2048, layers = 2, width = 64 } = {}) {
+/** Writes it to `path`. `context`: tokens that it was made for; `type`: `adapter` for a LoRA adapter. */
+export function writeGguf(path, { name = "tiny", context = 2048, layers = 2, width = 64, type = "model" } = {}) {
   const inner = width * 2;
   const words = ["<unk>", "<s>", "</s>", ..."abcdefghijklmnopqrstuvwxyz "].map((it) => it);
   const facts = {
     "general.architecture": one(STRING, "llama"),
+    "general.type": one(STRING, type),
     "general.name": one(STRING, name),
     "general.file_type": one(UINT32, 0),
     "general.quantization_version": one(UINT32, 2),

@@ -297,19 +297,19 @@ export const rail = (page) => page.getByRole("navigation", { name: "Main navigat
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 
 /** Checks what is shown with axe in both themes, and that it is not wider than the window at two widths; takes pictures with SHOTS. */
-export async function look(page, name, { widths = [1440, 390] } = {}) {
+export async function look(page, name, { widths = [1440, 390], themes = ["light", "dark"] } = {}) {
   const before = page.viewportSize();
   try {
-    assert.deepEqual(await faultsOf(page, name, widths), []);
+    assert.deepEqual(await faultsOf(page, name, widths, themes), []);
   } finally {
     await page.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
     await page.setViewportSize(before);
   }
 }
 
-async function faultsOf(page, name, widths) {
+async function faultsOf(page, name, widths, themes) {
   const told = [];
-  for (const colorScheme of ["light", "dark"]) {
+  for (const colorScheme of themes) {
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
     await page.waitForFunction((theme) => document.documentElement.dataset.theme === theme, colorScheme);
     for (const width of widths) {
@@ -320,7 +320,9 @@ async function faultsOf(page, name, widths) {
         const finite = document.getAnimations().filter((it) => it.effect?.getComputedTiming().iterations !== Infinity);
         await Promise.allSettled(finite.map((it) => it.finished));
       });
-      if (shots) await page.screenshot({ path: join(shots, `${name}-${width}-${colorScheme}.png`), fullPage: true });
+      // What floats stays in the window: a picture of the whole page would show it over a page that ends below it.
+      const fullPage = (await page.getByRole("dialog").count()) === 0;
+      if (shots) await page.screenshot({ path: join(shots, `${name}-${width}-${colorScheme}.png`), fullPage });
       if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
       // Only what is wrong leaves the page: all that axe knows is a megabyte.
       const violations = await page.evaluate(async (runOnly) => {

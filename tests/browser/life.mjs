@@ -1,5 +1,6 @@
 // Some life for a gateway, so that its pages have something to show: models in three states, an engine elsewhere, people, keys,
 // requests, a chat and a package.
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { writeGguf } from "./gguf.mjs";
 import { PASSWORD, until } from "./harness.mjs";
@@ -8,10 +9,18 @@ import { PASSWORD, until } from "./harness.mjs";
 export async function fill(gateway) {
   const api = await gateway.as();
   for (const name of ["tiny-llama", "tiny-other"]) writeGguf(join(gateway.models, `${name}.gguf`), { name });
+  // A model with a LoRA adapter beside it, in a folder.
+  mkdirSync(join(gateway.models, "support"));
+  writeGguf(join(gateway.models, "support/support-q8_0.gguf"), { name: "support" });
+  writeGguf(join(gateway.models, "support/polite-lora.gguf"), { name: "polite", type: "adapter" });
   const model = (served_name, more = {}) =>
     api("POST", "/admin/models", { served_name, engine_type: "llamacpp", local_path: "tiny-llama.gguf", force: true, ...more });
   const running = await model("tiny-llama");
   const failed = await model("will-not-start", { extra_args: ["--no-such-argument"] });
+  const adapted = await model("support", {
+    local_path: "support/support-q8_0.gguf",
+    lora_adapters: ["polite=support/polite-lora.gguf"],
+  });
   await model("a-model-that-rests-with-a-name-that-is-longer-than-any-column-of-a-table-can-be");
   for (const it of [running, failed]) await api("POST", `/admin/models/${it.id}/start`, {});
   const state = async (it) => (await api("GET", `/admin/models/${it.id}`)).state;
@@ -37,5 +46,26 @@ export async function fill(gateway) {
   });
   await api("POST", "/admin/deployment/export", { output_dir: "first" });
   await until("the export", async () => (await api("GET", "/admin/deployment/jobs"))[0]?.state !== "running", 60_000);
-  return { api, running, failed, chat, token };
+  return { api, running, failed, adapted, chat, token };
+}
+
+/** Fills a gateway with thousands of rows: keys, users, models and requests. */
+export async function crowd(gateway) {
+  const api = await gateway.as();
+  writeGguf(join(gateway.models, "tiny-llama.gguf"));
+  const { id: org_id } = await api("POST", "/admin/orgs", { name: "Acme" });
+  const key = await api("POST", "/admin/keys", { org_id, name: "load" });
+  const ask = (model) =>
+    fetch(`${gateway.url}/v1/chat/completions`, {
+      method: "POST", headers: { authorization: `Bearer ${key.token ?? key.key}`, "content-type": "application/json" },
+      body: JSON.stringify({ model, messages: [{ role: "user", content: "Hello" }] }),
+    }).then((answer) => answer.text());
+  const each = async (count, one) => {
+    for (let at = 0; at < count; at += 10) await Promise.all(Array.from({ length: 10 }, (_, it) => one(at + it)));
+  };
+  await each(3000, (at) => ask(`no-model-${at % 40}`));
+  await each(2000, (at) => api("POST", "/admin/keys", { org_id, name: `key ${at} of somebody` }));
+  await each(300, (at) =>
+    api("POST", "/admin/models", { served_name: `team-${at % 12}/model-${at}`, engine_type: "llamacpp", local_path: "tiny-llama.gguf", force: true }));
+  await each(150, (at) => api("POST", "/admin/orgs", { name: `Department ${at}` }));
 }
