@@ -65,7 +65,7 @@ export function Middle({ text, end = 8, className }: { text: string; end?: numbe
       onCopy={copyWhole}
     >
       <span className="sr-only select-none">{text}</span>
-      <span aria-hidden className="truncate">
+      <span aria-hidden className="overflow-hidden text-ellipsis">
         {letters.slice(0, -end).join("")}
       </span>
       <span aria-hidden>{letters.slice(-end).join("")}</span>
