@@ -44,7 +44,7 @@ export const de = {
     never: "nie",
     no: "Nein",
     none: "Keine",
-    optional: "freiwillig",
+    optional: "optional",
     password: "Passwort",
     requestId: "Anfrage",
     to: "Bis",

@@ -43,7 +43,7 @@ export const de: typeof en = {
   stopText:
     "Laufende Anfragen dürfen noch enden; neue werden abgelehnt, bis jemand das Modell wieder startet. Eintrag und Dateien bleiben.",
   add: "Modell hinzufügen",
-  addEntry: "Engine anderswo hinzufügen",
+  addEntry: "Engine anderswo",
   empty: "Gantry betreibt noch kein Modell.",
   emptyText:
     "Legen Sie eine GGUF-Datei oder einen Checkpoint-Ordner in den Modellordner, oder nennen Sie ein Repository des Hubs.",

@@ -38,7 +38,7 @@ export const de = {
   models: {
     title: "Modelle",
     all: "Alle Modelle",
-    name: "Served Name",
+    name: "Modellname",
     state: "Zustand",
     engine: "Engine",
     running: "Unterwegs",
