@@ -25,6 +25,7 @@ export const de: typeof en = {
   archiveTitle: (name) => `${name} archivieren?`,
   archiveText:
     "Ein archiviertes Modell kann nicht gestartet werden, und sein Name ist für ein anderes frei. Es lässt sich wiederherstellen.",
+  restartTitle: (name) => `${name} neu starten?`,
   applyTitle: (name) => `Einstellungen von ${name} anwenden?`,
   applyRunning:
     "Die laufende Engine wird gestoppt und mit den jetzigen Einstellungen gestartet. Anfragen, die inzwischen kommen, warten; laufende dürfen noch enden.",
@@ -78,6 +79,7 @@ export const de: typeof en = {
   discard: "Verwerfen",
   saved: (name) => `${name} ist gespeichert.`,
   savedRunning: "Die Engine läuft mit den alten Einstellungen weiter, bis sie angewendet werden.",
+  restarted: (name) => `${name} startet neu.`,
   applied: (name) => `${name} startet mit den neuen Einstellungen.`,
   theirs: "Inzwischen hat jemand dieses Modell geändert",
   theirsText:

@@ -109,13 +109,15 @@ export function ApplyDialog({
   const t = useT();
   const apply = useApplyModel();
   const [rollback, setRollback] = useState(true);
+  // Without a change it is a plain restart.
+  const restarts = !before && !model.needs_apply;
   const active = model.state === "running" || model.state === "loading" || model.state === "starting";
   return (
     <ConfirmDialog
       open
       dangerous={active}
       onClose={onClose}
-      title={t.applyTitle(model.served_name)}
+      title={(restarts ? t.restartTitle : t.applyTitle)(model.served_name)}
       consequence={
         <div className="flex flex-col gap-3">
           <p>{active ? t.applyRunning : t.applyStopped}</p>
@@ -123,11 +125,11 @@ export function ApplyDialog({
           <Checkbox checked={rollback} onChecked={setRollback} label={t.rollback} help={t.rollbackHelp} />
         </div>
       }
-      action={t.apply}
+      action={restarts ? t.restart : t.apply}
       onConfirm={async () => {
         await before?.();
         await apply.mutateAsync({ id: model.id, rollback });
-        toast(t.applied(model.served_name));
+        toast((restarts ? t.restarted : t.applied)(model.served_name));
       }}
     />
   );

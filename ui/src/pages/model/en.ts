@@ -22,6 +22,7 @@ export const en = {
   archiveTitle: (name: string) => `Archive ${name}?`,
   archiveText:
     "An archived model can't be started, and its served name is free for another one. It can be unarchived.",
+  restartTitle: (name: string) => `Restart ${name}?`,
   applyTitle: (name: string) => `Apply the settings of ${name}?`,
   applyRunning:
     "The running engine is stopped and started with the settings as they are now. Requests that come meanwhile wait; those in flight may end first.",
@@ -75,6 +76,7 @@ export const en = {
   discard: "Discard",
   saved: (name: string) => `${name} is saved.`,
   savedRunning: "The engine goes on with the old settings until they are applied.",
+  restarted: (name: string) => `${name} is starting again.`,
   applied: (name: string) => `${name} is starting with its new settings.`,
   theirs: "Somebody changed this model meanwhile",
   theirsText:
