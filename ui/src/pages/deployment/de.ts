@@ -12,6 +12,7 @@ export const de = {
   job: {
     now: "Läuft jetzt",
     history: "Frühere Aufträge",
+    noneEnded: "Noch kein Auftrag ist beendet.",
     none: "Noch wurde kein Paket exportiert oder importiert und keine Datenbank wiederhergestellt.",
     noneAction: "Ein Paket exportieren",
     types: {

@@ -10,6 +10,7 @@ export const en = {
   job: {
     now: "Running now",
     history: "Earlier jobs",
+    noneEnded: "No job has ended yet.",
     none: "No package was exported or imported, and no database was restored yet.",
     noneAction: "Export a package",
     types: {

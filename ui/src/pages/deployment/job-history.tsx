@@ -35,17 +35,21 @@ export function JobHistory({ jobs }: { jobs: ListState<DeploymentJob> }) {
         rowKey={(it) => it.id}
         expanded={(it) => (it.id === open ? <JobDetail job={it} /> : undefined)}
         empty={
-          <EmptyState
-            title={t.job.none}
-            command="gantry package export DIR --models"
-            action={
-              may("exportDeployment") && (
-                <ButtonLink to="/deployment" search={{ tab: "export" }} look="primary">
-                  {t.job.noneAction}
-                </ButtonLink>
-              )
-            }
-          />
+          jobs.data?.length ? (
+            <EmptyState title={t.job.noneEnded} />
+          ) : (
+            <EmptyState
+              title={t.job.none}
+              command="gantry package export DIR --models"
+              action={
+                may("exportDeployment") && (
+                  <ButtonLink to="/deployment" search={{ tab: "export" }} look="primary">
+                    {t.job.noneAction}
+                  </ButtonLink>
+                )
+              }
+            />
+          )
         }
       />
     </Panel>
