@@ -123,6 +123,13 @@ function line(
   ctx.restore();
 }
 
+const DAY = 86_400;
+/** Steps between the times on an axis, in seconds: those that a clock and a calendar have. */
+const STEPS = [
+  ...[1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200],
+  ...[1, 2, 7, 14, 30].map((it) => it * DAY),
+];
+
 /** The options of one pane. What changes without a new plot is read from `latest` each time. */
 export function optionsOf({ latest, colors, format, sync, width }: Given): uPlot.Options {
   const { pane } = latest.current;
@@ -152,7 +159,7 @@ export function optionsOf({ latest, colors, format, sync, width }: Given): uPlot
       y: { range: (_, __, high) => [0, pane.max ?? (high > 0 ? high * 1.08 : 1)] },
     },
     axes: [
-      { ...axis, grid: { show: false }, values: times, size: 24, space: 72 },
+      { ...axis, grid: { show: false }, values: times, size: 24, space: 72, incrs: STEPS },
       {
         ...axis,
         grid: { stroke: colors.line, width: 1 },

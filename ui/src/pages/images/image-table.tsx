@@ -84,7 +84,7 @@ function UsedBy({ ids }: { ids: number[] }) {
   const { data: models = [] } = useModels();
   if (ids.length === 0) return <span className="text-ink-3">{t.usedByNone}</span>;
   return (
-    <span className="flex flex-wrap gap-x-2">
+    <span className="flex min-w-40 flex-wrap gap-x-2">
       {ids.slice(0, NAMED).map((id) => (
         <Link
           key={id}

@@ -43,22 +43,9 @@ function Probes({ probes }: { probes: Upstream[] }) {
       {probes.map((it) => (
         <div key={it.url} className="flex min-w-0 flex-col gap-2">
           <p className="break-all font-mono text-sm">{it.url}</p>
-          <ol aria-label={t.history} className="flex h-4 items-end gap-0.5">
-            {it.history.slice(-60).map((probe) => (
-              <li
-                key={probe.ts}
-                title={t.probe(
-                  format.time(probe.ts),
-                  probe.ok ? t.probeOk(format.duration(probe.latency_ms ?? 0)) : (probe.error ?? ""),
-                )}
-                className={
-                  probe.ok ? "h-4 w-1.5 rounded-sm bg-ok-solid" : "h-2 w-1.5 rounded-sm bg-bad-solid"
-                }
-              />
-            ))}
-          </ol>
           <Facts
             facts={[
+              [t.history, <History key="history" of={it.history} />],
               [t.lastOk, <RelativeTime key="ok" at={it.last_ok_at} />],
               [t.latency, it.latency_ms === null ? "–" : format.duration(it.latency_ms)],
               [t.inFlight, format.integer(it.in_flight)],
@@ -69,5 +56,25 @@ function Probes({ probes }: { probes: Upstream[] }) {
         </div>
       ))}
     </div>
+  );
+}
+
+/** The newest probes as bars, the oldest first: a tall one was answered, a short one was not. */
+function History({ of }: { of: Upstream["history"] }) {
+  const t = useT();
+  const format = useFormat();
+  return (
+    <ol aria-label={t.history} className="inline-flex h-4 items-end gap-0.5 align-middle">
+      {of.slice(-60).map((probe) => (
+        <li
+          key={probe.ts}
+          title={t.probe(
+            format.time(probe.ts),
+            probe.ok ? t.probeOk(format.duration(probe.latency_ms ?? 0)) : (probe.error ?? ""),
+          )}
+          className={probe.ok ? "h-4 w-1.5 rounded-sm bg-ok-solid" : "h-2 w-1.5 rounded-sm bg-bad-solid"}
+        />
+      ))}
+    </ol>
   );
 }

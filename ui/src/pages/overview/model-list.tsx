@@ -35,7 +35,7 @@ export function ModelList({ models }: { models: ListState<Model> }) {
         <Link
           to="/models/$id"
           params={{ id: String(it.id) }}
-          className="flex max-w-36 font-medium sm:max-w-52 text-ink"
+          className="flex max-w-36 font-medium text-ink sm:max-w-40 2xl:max-w-52"
         >
           <Middle text={it.served_name} />
         </Link>
@@ -57,6 +57,7 @@ export function ModelList({ models }: { models: ListState<Model> }) {
       id: "running",
       head: t.models.running,
       numeric: true,
+      wide: true,
       cell: (it) => {
         const now = of(it);
         if (now?.requests_running == null) return "–";

@@ -18,7 +18,7 @@ export function OwnModels() {
     {
       id: "name",
       head: t.models.name,
-      cell: (it) => <Middle text={it.served_name} className="max-w-64 font-medium" />,
+      cell: (it) => <Middle text={it.served_name} className="max-w-32 font-medium sm:max-w-64" />,
     },
     {
       id: "state",

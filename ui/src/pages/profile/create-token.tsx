@@ -73,6 +73,7 @@ export function CreateToken({ onClose }: { onClose: () => void }) {
       open
       onClose={onClose}
       title={t.createToken}
+      size="md"
       footer={
         <>
           <Button onClick={onClose}>{c.do.cancel}</Button>
@@ -89,7 +90,10 @@ export function CreateToken({ onClose }: { onClose: () => void }) {
         <fieldset className="flex flex-col gap-2">
           <legend className="mb-1 font-medium text-sm">{t.scopesLabel}</legend>
           {AREAS.filter(([, role]) => me && hasRole(me.role, role)).map(([area]) => (
-            <div key={area} className="flex flex-wrap items-center justify-between gap-x-3 gap-y-1">
+            <div
+              key={area}
+              className="flex flex-col items-start gap-x-3 gap-y-1 sm:flex-row sm:items-center sm:justify-between"
+            >
               <span className="text-sm">{t.areas[area]}</span>
               <Segmented<Right>
                 label={t.areas[area]}

@@ -79,6 +79,7 @@ function useColumns(open: string, setOpen: (to: string) => void): Column<Upstrea
     {
       id: "name",
       head: t.name,
+      width: "30%",
       cell: (it) => {
         const shown = keyOf(it) === open;
         const Icon = shown ? ChevronDown : ChevronRight;
@@ -101,7 +102,7 @@ function useColumns(open: string, setOpen: (to: string) => void): Column<Upstrea
       head: t.state,
       cell: (it) => <StateBadge state={it.url === null ? "stopped" : it.healthy ? "healthy" : "unhealthy"} />,
     },
-    { id: "breaker", head: t.breaker, cell: (it) => <Breaker upstream={it} /> },
+    { id: "breaker", head: t.breaker, wide: true, cell: (it) => <Breaker upstream={it} /> },
     {
       id: "latency",
       head: t.latency,
