@@ -23,7 +23,7 @@ async function take(of, page, list, options) {
     await test(name, async () => {
       page.allow(...allowed);
       await page.goto(`${of.ui}${path}`);
-      await page.getByRole("heading").first().waitFor();
+      await page.getByRole("heading", { level: 1 }).first().waitFor();
       // Pictures show what was loaded, not its outline.
       await page.waitForLoadState("load");
       await until("quiet", async () => page.pending() === 0);
@@ -32,6 +32,7 @@ async function take(of, page, list, options) {
       // Charts come in a part of their own, which is asked for once there is something to draw.
       await page.waitForTimeout(300);
       await until("quiet", async () => page.pending() === 0);
+      await page.evaluate(() => scrollTo(0, 0));
       await look(page, name, options);
       await page.unrouteAll({ behavior: "ignoreErrors" });
       page.forbid();

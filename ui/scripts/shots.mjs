@@ -23,7 +23,7 @@ const seeing = (address, change) => async (page) => {
     await route.fulfill({ response: answer, json: change(await answer.json()) });
   });
   await page.reload();
-  await page.getByRole("heading").first().waitFor();
+  await page.getByRole("heading", { level: 1 }).first().waitFor();
 };
 const question = (page) => page.getByRole("textbox", { name: "Question", exact: true });
 const ask = async (page, text) => {
@@ -196,7 +196,7 @@ export const owner = (life) => {
       "/deployment",
       inDialog(async (page) => {
         await running(page);
-        await page.getByRole("button", { name: "Cancel", exact: true }).first().click();
+        await page.getByRole("button", { name: "Cancel job" }).click();
       }),
     ],
     ["deployment-export", "/deployment?tab=export&dir=second"],
@@ -282,7 +282,6 @@ export const GERMAN = (life) => {
     ["german-playground-embedding", "/playground?tab=embedding"],
     ["german-usage-filtered", `/usage?model=${life.running.served_name}`],
     ["german-keys-create", "/keys?dialog=create", inDialog(async () => {})],
-    ["german-users-create", "/users?dialog=create"],
     ["german-profile-token", "/profile?dialog=create-token", inDialog(async () => {})],
     ["german-deployment-export", "/deployment?tab=export&dir=second"],
     ["german-deployment-import", "/deployment?tab=import&dir=first"],
