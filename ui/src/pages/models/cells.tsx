@@ -46,13 +46,7 @@ export function StateCell({ row }: { row: Row }) {
   );
 }
 
-function StateWord({
-  state,
-  share,
-}: {
-  state: Row extends never ? never : ReturnType<typeof stateOf>;
-  share: string;
-}) {
+function StateWord({ state, share }: { state: ReturnType<typeof stateOf>; share: string }) {
   const m = useModelT();
   return (
     <>

@@ -16,54 +16,70 @@ export type ListTools = {
   toggle: (row: Row) => void;
   rate: (row: Row) => string;
   maySelect: boolean;
+  /** On a phone the state stands below the name: beside it and the buttons there is no room. */
+  narrow: boolean;
 };
 
 /** The columns of the list of models. */
-export function columnsOf({ t, chosen, choose, isOpen, toggle, rate, maySelect }: ListTools): Column<Row>[] {
+export function columnsOf(tools: ListTools): Column<Row>[] {
+  const { t, chosen, choose, isOpen, toggle, rate, maySelect, narrow } = tools;
   const name: Column<Row> = {
     id: "name",
     head: t.col.name,
     sort: "name",
     cell: (row) => (
-      <span className="flex min-w-0 items-center gap-1">
-        <IconButton
-          icon={isOpen(row) ? ChevronDown : ChevronRight}
-          size="sm"
-          label={isOpen(row) ? t.shut(row.name) : t.open(row.name)}
-          aria-expanded={isOpen(row)}
-          className="-ml-2"
-          onClick={() => toggle(row)}
-        />
-        {maySelect && row.kind === "model" && (
-          <span className="mx-1.5 flex">
-            <Checkbox
-              aria-label={t.select(row.name)}
-              checked={chosen.has(row.key)}
-              onChecked={(to) => choose(row.key, to)}
-            />
-          </span>
-        )}
-        {maySelect && row.kind === "entry" && <span className="mx-1.5 w-4 shrink-0" />}
+      <div className="grid grid-cols-[auto_minmax(0,1fr)] items-center gap-x-1">
+        <span className="flex items-center gap-1">
+          <IconButton
+            icon={isOpen(row) ? ChevronDown : ChevronRight}
+            size="sm"
+            label={isOpen(row) ? t.shut(row.name) : t.open(row.name)}
+            aria-expanded={isOpen(row)}
+            className="-ml-2"
+            onClick={() => toggle(row)}
+          />
+          {maySelect && row.kind === "model" && (
+            <span className="mx-1.5 flex">
+              <Checkbox
+                aria-label={t.select(row.name)}
+                checked={chosen.has(row.key)}
+                onChecked={(to) => choose(row.key, to)}
+              />
+            </span>
+          )}
+          {maySelect && row.kind === "entry" && <span className="mx-1.5 w-4 shrink-0" />}
+        </span>
         {row.kind === "model" ? (
           <Link
             to="/models/$id"
             params={{ id: String(row.model.id) }}
-            className="ml-1 flex min-w-0 max-w-32 font-medium text-ink sm:max-w-52"
+            className="flex min-w-0 max-w-40 font-medium text-ink sm:max-w-52"
           >
             <Middle text={row.name} />
           </Link>
         ) : (
-          <span className="ml-1 flex min-w-0 max-w-32 font-medium sm:max-w-52">
+          <span className="flex min-w-0 max-w-40 font-medium sm:max-w-52">
             <Middle text={row.name} />
           </span>
         )}
-      </span>
+        {narrow && (
+          <div className="col-start-2 pb-1">
+            <StateCell row={row} />
+          </div>
+        )}
+      </div>
     ),
+  };
+  const state: Column<Row> = {
+    id: "state",
+    head: t.col.state,
+    sort: "state",
+    cell: (row) => <StateCell row={row} />,
   };
   const word = (text: string | null) => text ?? <span className="text-ink-3">–</span>;
   return [
     name,
-    { id: "state", head: t.col.state, sort: "state", cell: (row) => <StateCell row={row} /> },
+    ...(narrow ? [] : [state]),
     { id: "engine", head: t.col.engine, sort: "engine", wide: true, cell: (row) => <EngineCell row={row} /> },
     {
       id: "quantization",
@@ -98,7 +114,7 @@ export function columnsOf({ t, chosen, choose, isOpen, toggle, rate, maySelect }
             ? (row.model.diagnosis?.title ?? row.model.state_reason)
             : row.probes.find((it) => it.last_error)?.last_error;
         return error ? (
-          <span className="block max-w-32 truncate text-ink-2" title={error}>
+          <span className="block max-w-32 truncate text-ink-2 2xl:max-w-72" title={error}>
             {error}
           </span>
         ) : (

@@ -8,6 +8,7 @@ import { Checkbox } from "@/kit/choices";
 import { EmptyState } from "@/kit/empty-state";
 import { FilterChips } from "@/kit/filter-chips";
 import { ButtonLink } from "@/kit/link";
+import { useMedia } from "@/kit/media";
 import { Pager } from "@/kit/pager";
 import { Panel } from "@/kit/panel";
 import { SearchInput } from "@/kit/search-input";
@@ -27,6 +28,7 @@ export function ModelList({ asked, ask }: { asked: Asked; ask: (to: Asked) => vo
   const c = useCommonT();
   const format = useFormat();
   const may = useMay();
+  const narrow = useMedia("(max-width: 639px)");
   const list = useList();
   const { models, rows = [], found, shown } = list;
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
@@ -86,6 +88,7 @@ export function ModelList({ asked, ask }: { asked: Asked; ask: (to: Asked) => vo
             toggle: list.toggle,
             rate,
             maySelect,
+            narrow,
           })}
           rowKey={(it) => it.key}
           onRow={list.toggle}
