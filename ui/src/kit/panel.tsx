@@ -15,7 +15,9 @@ type PanelProps = {
 /** A part of a page, with a border and a title. */
 export function Panel({ title, note, actions, children, flush, className }: PanelProps) {
   return (
-    <section className={cn("min-w-0 rounded-lg border border-line bg-panel", className)}>
+    <section
+      className={cn("min-w-0 rounded-lg border border-line bg-panel [--surface:var(--panel)]", className)}
+    >
       {(title || actions) && (
         <header className="flex min-h-11 flex-wrap items-center gap-x-3 gap-y-1 border-line border-b px-4 py-1.5">
           <h2 className="font-semibold text-sm">{title}</h2>

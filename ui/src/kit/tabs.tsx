@@ -19,9 +19,14 @@ export function Tabs({ tabs, label, param = "tab" }: TabsProps) {
   // Where not all tabs have room, the open one is in sight.
   // biome-ignore lint/correctness/useExhaustiveDependencies: another tab is open
   useEffect(() => {
-    const tab = list.current?.querySelector<HTMLElement>('[aria-selected="true"]');
-    if (list.current && tab)
-      list.current.scrollLeft = tab.offsetLeft - (list.current.clientWidth - tab.offsetWidth) / 2;
+    const box = list.current;
+    const tab = box?.querySelector<HTMLElement>('[aria-selected="true"]');
+    if (!box || !tab) return;
+    const watch = new ResizeObserver(() => {
+      box.scrollLeft = tab.offsetLeft - (box.clientWidth - tab.offsetWidth) / 2;
+    });
+    watch.observe(box);
+    return () => watch.disconnect();
   }, [value]);
   return (
     <Base.Root value={value} onValueChange={(to) => setOpen(String(to))}>
@@ -29,7 +34,7 @@ export function Tabs({ tabs, label, param = "tab" }: TabsProps) {
         ref={list}
         aria-label={label}
         // The last pixels fade where tabs go on under the edge.
-        className="relative flex overflow-x-auto border-line border-b after:sticky after:right-0 after:w-6 after:shrink-0 after:bg-linear-to-l after:from-(--tabs-on,var(--bg)) sm:gap-4"
+        className="relative flex overflow-x-auto border-line border-b after:sticky after:right-0 after:w-6 after:shrink-0 after:bg-linear-to-l after:from-(--surface,var(--bg)) sm:gap-4"
         activateOnFocus
       >
         {tabs.map((tab) => (
