@@ -38,8 +38,8 @@ export function ImageTable({
       id: "image",
       head: process ? t.columns.program : t.columns.image,
       cell: (it) => (
-        <span className="flex min-w-0 max-w-36 items-center gap-1 md:max-w-md">
-          <Middle text={it.image} end={16} className="font-mono text-xs" />
+        <span className="flex min-w-0 max-w-40 items-center gap-1 md:max-w-md">
+          <Middle text={it.image} end={12} className="font-mono text-xs" />
           <CopyButton text={it.image} />
         </span>
       ),
