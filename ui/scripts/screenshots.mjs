@@ -23,7 +23,8 @@ async function take(of, page, list, options) {
     await test(name, async () => {
       page.allow(...allowed);
       await page.goto(`${of.ui}${path}`);
-      await page.getByRole("heading", { level: 1 }).first().waitFor();
+      // A dialog that the address opens hides it from readers.
+      await page.getByRole("heading", { level: 1, includeHidden: true }).first().waitFor();
       // Pictures show what was loaded, not its outline.
       await page.waitForLoadState("load");
       await until("quiet", async () => page.pending() === 0);
