@@ -30,6 +30,13 @@ export default async function () {
   await step("settings are found by words, and show where they come from and how they are changed", async () => {
     await open("/settings", "Settings");
     await see("AUDIT_RETENTION_DAYS");
+    // One group of eight, by keyboard.
+    await page.getByRole("group", { name: "Only these groups" }).getByRole("button", { name: /^Tracing/ }).focus();
+    await page.keyboard.press("Space");
+    await page.waitForURL(/group=Tracing/);
+    await page.getByText("GATEWAY_LISTEN", { exact: true }).waitFor({ state: "detached" });
+    await page.keyboard.press("Space");
+    await see("GATEWAY_LISTEN");
     await page.getByLabel("Changed only").check();
     await page.getByText("AUDIT_RETENTION_DAYS").waitFor({ state: "detached" });
     await look(page, "settings");

@@ -231,6 +231,18 @@ export default async function () {
     await page.getByText("after-the-loss").first().waitFor();
   });
 
+  await test("below the bar of a lost gateway the playground still ends where the window does", async () => {
+    await open("/playground", "Playground");
+    const lost = page.getByText(/^The gateway has not answered since/);
+    page.allow(/^lost /, /ERR_|network|fetch/i, /^5\d\d /);
+    await gateway.kill();
+    await lost.waitFor();
+    assert.equal(await page.evaluate(() => document.documentElement.scrollHeight - innerHeight), 0);
+    await gateway.start();
+    await lost.waitFor({ state: "detached", timeout: 30_000 });
+    page.forbid();
+  });
+
   for (const [role, username] of [["owner", "ada"], ["admin", "the-admin"], ["org_admin", "the-org_admin"], ["user", "the-user"]]) {
     await test(`as ${role}: the rail shows what the role may see, and no page asks for what is refused`, async () => {
       const theirs = await gateway.page({ as: username });
