@@ -28,6 +28,7 @@ pub mod hub;
 pub mod jobs;
 pub mod machine;
 pub mod preview;
+pub mod previous_log;
 pub mod probe;
 pub mod publish;
 pub mod reconcile;

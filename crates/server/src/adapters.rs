@@ -20,7 +20,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture, stream};
 use gantry_admin_api::ports::{
     self, Allowances, Checks, DataPlane, EngineLog, Engines, Hub, HubRepository, Image, Images, LimitHolder,
-    Live, LiveRoute, LoadedImages, LogStream, Preview, Spent, TestReport, TestType,
+    Live, LiveRoute, LoadedImages, LogStream, Preview, PreviousLog, Spent, TestReport, TestType,
 };
 use gantry_control::{Control, jobs::image_load, runtime_status::Drift};
 use gantry_dataplane::{
@@ -138,6 +138,15 @@ impl Engines for Adapter {
                     EngineLog { text, exit_code, out_of_memory, earlier, watch: control.watch_of(&model) }
                 }
             })
+        }
+        .boxed()
+    }
+
+    fn previous_log(&self, model: ModelId) -> BoxFuture<'static, Result<Option<PreviousLog>, ApiError>> {
+        let control = Arc::clone(&self.control);
+        async move {
+            let found = control.previous_log(model).await?;
+            Ok(found.map(|it| PreviousLog { text: it.text, until: it.until }))
         }
         .boxed()
     }

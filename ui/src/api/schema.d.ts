@@ -2288,6 +2288,8 @@ export interface Operations {
       follow?: "true" | "false" | "1" | "0";
       /** Say why the model does not run. */
       diagnose?: "true" | "false" | "1" | "0";
+      /** The log of the run before the current one, as far as it is kept: its last 5,000 lines, or 1 MiB. */
+      previous?: "true" | "false" | "1" | "0";
     };
     body: undefined;
     answer: {
@@ -2297,6 +2299,8 @@ export interface Operations {
       truncated: boolean;
       /** The log is of an engine that an earlier command started: the last one made none, or none yet. */
       earlier: boolean;
+      /** With `previous`: when the engine of that run was removed. It is missing if there was no run before. */
+      until?: string;
       diagnosis?: Schemas["Diagnosis"];
       summary?: string;
     };
@@ -2985,6 +2989,14 @@ export interface Operations {
       /** The exact average. */
       avg_ms: number | null;
       samples: number;
+      /** How the samples are spread, from the shortest to the longest: spans whose bounds are each about 1.6 times the one before. Spans between them without a sample are there, too. */
+      histogram: ({
+        /** The shortest time. */
+        from_ms: number;
+        /** The bound above, which belongs to the next span; `null` in the last one, which has no bound. */
+        to_ms: number | null;
+        requests: number;
+      })[];
     };
   };
   /** Totals over time */
@@ -3063,6 +3075,14 @@ export interface Operations {
       /** The exact average. */
       avg_ms: number | null;
       samples: number;
+      /** How the samples are spread, from the shortest to the longest: spans whose bounds are each about 1.6 times the one before. Spans between them without a sample are there, too. */
+      histogram: ({
+        /** The shortest time. */
+        from_ms: number;
+        /** The bound above, which belongs to the next span; `null` in the last one, which has no bound. */
+        to_ms: number | null;
+        requests: number;
+      })[];
     };
   };
   /** List users */

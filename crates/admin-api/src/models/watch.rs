@@ -2,7 +2,7 @@
 
 use axum::{Json, extract::State};
 use gantry_domain::{
-    ErrorCode, LogWindow, Timestamp,
+    ApiError, ErrorCode, LogWindow, Timestamp,
     diagnosis::{self, Diagnosis},
     host::RouteHealth,
     model::{Model, ModelEvent, Phase, State as ModelState},
@@ -114,6 +114,8 @@ query! {
         follow: Switch<false>,
         /// Say why the model does not run.
         diagnose: Switch<false>,
+        /// The log of the run before the current one, as far as it is kept: its last 5,000 lines, or 1 MiB.
+        previous: Switch<false>,
     }
 }
 
@@ -126,17 +128,38 @@ view! {
         truncated: bool,
         /// The log is of an engine that an earlier command started: the last one made none, or none yet.
         earlier: bool,
+        /// With `previous`: when the engine of that run was removed. It is missing if there was no run before.
+        until: Option<Rfc3339> => optional,
         diagnosis: Option<Diagnosis> => optional,
         summary: Option<String> => optional,
+    }
+}
+
+impl LogView {
+    /// The last `tail` lines of a text.
+    fn of(text: &str, tail: usize) -> Self {
+        let lines: Vec<&str> = text.lines().collect();
+        let kept = &lines[lines.len().saturating_sub(tail)..];
+        Self {
+            logs: kept.join("\n"),
+            lines: kept.len(),
+            truncated: lines.len() > tail,
+            earlier: false,
+            until: None,
+            diagnosis: None,
+            summary: None,
+        }
     }
 }
 
 pub(crate) const LOGS: Operation = Operation::new("getModelLogs", "The engine's log")
     .about(
         "The answer has the last `tail` lines. With `diagnose` it also says why the model does not run and which field to \
-         change. With `follow` it is a stream of server-sent events, each `{\"line\": …}`, until the session ends.",
+         change. With `follow` it is a stream of server-sent events, each `{\"line\": …}`, until the session ends. With `previous` it is the log of the run before, \
+         which the gateway keeps when it removes the engine; `since`, `follow` and `diagnose` do not go with it.",
     )
     .errors(&[
+        ErrorCode::InvalidRequest,
         ErrorCode::InvalidState,
         ErrorCode::TooManyStreams,
         ErrorCode::RuntimeUnavailable,
@@ -147,10 +170,21 @@ pub(crate) async fn logs(
     app: State<App>,
     caller: Caller,
     Id(id): Id,
-    Query(LogQuery { tail, since, follow: Switch(follow), diagnose: Switch(diagnose) }): Query<LogQuery>,
+    Query(query): Query<LogQuery>,
 ) -> Outcome<Either<Json<LogView>, Lines>> {
-    let tail = tail.0 as usize;
+    let LogQuery { since, follow: Switch(follow), diagnose: Switch(diagnose), .. } = query;
+    let tail = query.tail.0 as usize;
     let model = find(&app, id).await?;
+    if query.previous.0 {
+        if follow || diagnose || since.is_some() {
+            let why = "`previous` does not go with `since`, `follow` or `diagnose`";
+            return Err(ApiError::new(ErrorCode::InvalidRequest, why).with_param("previous").into());
+        }
+        return Ok(Either::First(Json(match app.engines.previous_log(model.id).await? {
+            Some(log) => LogView { until: Some(log.until.into()), ..LogView::of(&log.text, tail) },
+            None => LogView::of("", tail),
+        })));
+    }
     if follow {
         let seat = app.bounds.seats.take(caller.grant.key())?;
         let lines = app.engines.follow(&model, LogWindow { tail, since }).await?;
@@ -158,16 +192,7 @@ pub(crate) async fn logs(
     }
     // One line more than wanted is read, which shows whether there were more.
     let log = app.engines.logs(&model, LogWindow { tail: tail + 1, since }).await?;
-    let lines: Vec<&str> = log.text.lines().collect();
-    let kept = &lines[lines.len().saturating_sub(tail)..];
-    let mut view = LogView {
-        logs: kept.join("\n"),
-        lines: kept.len(),
-        truncated: lines.len() > tail,
-        earlier: log.earlier,
-        diagnosis: None,
-        summary: None,
-    };
+    let mut view = LogView { earlier: log.earlier, ..LogView::of(&log.text, tail) };
     if diagnose {
         let (state, reason) = model.state();
         // The log of an earlier engine says nothing about a start that made no engine.

@@ -2,7 +2,7 @@
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
-    ApiError, LogWindow, ModelId,
+    ApiError, LogWindow, ModelId, Timestamp,
     diagnosis::Watch,
     engine::{EngineVersion, LaunchWarning},
     engine_metrics::EngineMetrics,
@@ -16,6 +16,8 @@ use serde::Serialize;
 pub trait Engines: Send + Sync + 'static {
     /// Returns log lines of the model's engine, and how the engine ended.
     fn logs(&self, model: &Model, window: LogWindow) -> BoxFuture<'static, Result<EngineLog, ApiError>>;
+    /// Returns the end of the log of the model's run before the current one; `None` if there was none.
+    fn previous_log(&self, model: ModelId) -> BoxFuture<'static, Result<Option<PreviousLog>, ApiError>>;
     /// Returns a stream of log lines: those that are there, and each new one as it comes.
     fn follow(&self, model: &Model, window: LogWindow) -> BoxFuture<'static, Result<LogStream, ApiError>>;
     /// Sends one small request straight to the engine.
@@ -44,6 +46,14 @@ pub struct EngineLog {
     /// Whether the log is from a container of an earlier command, because the last command made none, or none yet.
     pub earlier: bool,
     pub watch: Watch,
+}
+
+/// The end of the log of a run that is over.
+#[derive(Debug, Clone)]
+pub struct PreviousLog {
+    pub text: String,
+    /// When its engine was removed.
+    pub until: Timestamp,
 }
 
 /// Why a running engine differs from what a start would make now, although the model's record was not edited.

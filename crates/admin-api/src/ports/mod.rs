@@ -12,7 +12,7 @@ mod monitor;
 pub use checks::Checks;
 pub use data_plane::{Allowances, BodyParts, DataPlane, Inference, LimitHolder, LiveRoute, Spent};
 pub use deployment::{AfterImport, Deployment, ImportJob};
-pub use engines::{Drift, EngineLog, Engines, Live, LogStream, Preview, TestReport, TestType};
+pub use engines::{Drift, EngineLog, Engines, Live, LogStream, Preview, PreviousLog, TestReport, TestType};
 pub use hub::{Hub, HubRepository};
 pub use images::{Image, Images, LoadedImages};
 pub use monitor::{MachineView, Monitor, SpoolReport};

@@ -1,7 +1,7 @@
 //! `/admin/usage/latency` and `/admin/usage/ttft`.
 
 use axum::{Json, extract::State};
-use gantry_domain::view;
+use gantry_domain::{usage::histogram::Span, view};
 use gantry_store::TimeKind;
 
 use super::{READ_ERRORS, filter::Filter};
@@ -13,6 +13,18 @@ use crate::{
 };
 
 view! {
+    /// How many requests took a time between two bounds.
+    #[derive(Debug)]
+    pub(crate) struct DurationSpan {
+        /// The shortest time.
+        from_ms: i64,
+        /// The bound above, which belongs to the next span; `null` in the last one, which has no bound.
+        to_ms: Option<i64>,
+        requests: u64,
+    }
+}
+
+view! {
     /// Milliseconds; `null` where there is no sample.
     #[derive(Debug)]
     pub(crate) struct Durations {
@@ -22,6 +34,15 @@ view! {
         /// The exact average.
         avg_ms: Option<f64>,
         samples: u64,
+        /// How the samples are spread, from the shortest to the longest: spans whose bounds are each about 1.6 times the one
+        /// before. Spans between them without a sample are there, too.
+        histogram: Vec<DurationSpan>,
+    }
+}
+
+impl From<Span> for DurationSpan {
+    fn from(span: Span) -> Self {
+        Self { from_ms: span.from, to_ms: span.to, requests: span.count }
     }
 }
 
@@ -64,5 +85,6 @@ async fn durations(app: &App, caller: &Caller, filter: Filter, kind: TimeKind) -
         p99_ms: percentile(0.99),
         avg_ms: (samples > 0).then(|| (times.sum_ms as f64 / samples as f64 * 100.0).round() / 100.0),
         samples,
+        histogram: times.histogram.spread().into_iter().map(DurationSpan::from).collect(),
     }))
 }

@@ -19,7 +19,7 @@ use gantry_runtime::{ContainerSpec, ImageInfo, RuntimeError};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use crate::{Control, runtime_status::Pull, versions::START_WAITS};
+use crate::{Control, previous_log, runtime_status::Pull, versions::START_WAITS};
 
 /// Longest time for looking at a model's files.
 const FILES: Duration = Duration::from_secs(20);
@@ -100,6 +100,8 @@ pub(super) async fn launch(
         hub_cache_dir: &config.hub_cache_dir,
         key_fingerprint: &key_fingerprint(&key_of(&config.internal_key, model)),
     };
+    // The launch removes what is left of the run before.
+    previous_log::keep_leftover(control, model).await;
     control.runtime.launch(&spec).await?;
     Ok(())
 }

@@ -30,7 +30,7 @@ use super::{
     mailbox::{Mail, Sighting},
     start,
 };
-use crate::{Control, diagnose};
+use crate::{Control, diagnose, previous_log};
 
 /// How often a loading engine is probed.
 const LOADING_PROBE: Duration = Duration::from_secs(1);
@@ -135,6 +135,7 @@ impl Worker {
             }
             let Some(Snapshot { model, deleting, found }) = self.refresh(sighting.take()).await? else {
                 self.control.runtime_status.forget(self.id);
+                previous_log::forget(&self.control, self.id).await;
                 return Ok(Next::Never);
             };
             let found = match found {
@@ -228,6 +229,7 @@ impl Worker {
             tx.delete_model(self.id).await?;
             tx.commit().await?;
             self.control.runtime_status.forget(self.id);
+            previous_log::forget(&self.control, self.id).await;
             info!(model = self.id.0, "the record is deleted");
             return Ok(Next::Never);
         }
@@ -301,7 +303,10 @@ impl Worker {
             }
             Step::Remove(id) => {
                 let done = match runtime.stop(&id, self.control.config.engines.stop_timeout_sec).await {
-                    Ok(()) => runtime.remove(&id).await,
+                    Ok(()) => {
+                        previous_log::keep(&self.control, self.id, &id).await;
+                        runtime.remove(&id).await
+                    }
                     Err(error) => Err(error),
                 };
                 Ok(self.done(&done, "the container could not be removed"))

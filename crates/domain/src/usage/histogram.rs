@@ -12,6 +12,12 @@ type Buckets = LogLinear<6>;
 /// Number of buckets: one more than the index of the bucket for `i64::MAX`.
 const N_BUCKETS: usize = Buckets::bucket(i64::MAX as u64) + 1;
 
+/// Bounds of [`Histogram::spread`] in milliseconds: five to each power of ten, in the ratios of the series R5 (ISO 3).
+const BOUNDS: [i64; 26] = [
+    0, 10, 16, 25, 40, 63, 100, 160, 250, 400, 630, 1_000, 1_600, 2_500, 4_000, 6_300, 10_000, 16_000,
+    25_000, 40_000, 63_000, 100_000, 160_000, 250_000, 400_000, 630_000,
+];
+
 /// Returns the bucket for a value; negative values count as zero.
 fn bucket(value: i64) -> usize {
     Buckets::bucket(value.max(0) as u64)
@@ -20,6 +26,16 @@ fn bucket(value: i64) -> usize {
 /// Returns the middle of a bucket.
 fn middle(bucket: usize) -> i64 {
     Buckets::middle(bucket) as i64
+}
+
+/// How many durations lie between two bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// The least duration, in milliseconds.
+    pub from: i64,
+    /// The bound above, which no longer belongs to it; `None` for the last span.
+    pub to: Option<i64>,
+    pub count: u64,
 }
 
 /// How often each duration was seen. Values are exact below 128 ms and off by at most 0.8 % above.
@@ -86,6 +102,25 @@ impl Histogram {
             seen = seen.saturating_add(n);
             (seen >= rank).then(|| middle(bucket))
         })
+    }
+
+    /// Returns how the values are spread: every span from that of the lowest to that of the highest value. A value that is
+    /// less than 0.8 % away from a bound may be counted on its other side. It is empty without values.
+    pub fn spread(&self) -> Vec<Span> {
+        let mut spans: Vec<Span> = BOUNDS
+            .iter()
+            .enumerate()
+            .map(|(at, from)| Span { from: *from, to: BOUNDS.get(at + 1).copied(), count: 0 })
+            .collect();
+        for (bucket, n) in self.buckets() {
+            let at = BOUNDS.partition_point(|from| *from <= middle(bucket)) - 1;
+            spans[at].count = spans[at].count.saturating_add(n);
+        }
+        let used = |span: &Span| span.count > 0;
+        let end = spans.iter().rposition(used).map_or(0, |it| it + 1);
+        spans.truncate(end);
+        spans.drain(..spans.iter().position(used).unwrap_or(0));
+        spans
     }
 
     /// Appends the packed form: the number of buckets in use, then for each its distance from the previous one and its
@@ -199,6 +234,22 @@ mod tests {
             let (a, b, c) = (of(&a), of(&b), of(&c));
             prop_assert_eq!(&merged(&[&merged(&[&a, &b]), &c]), &whole);
             prop_assert_eq!(&merged(&[&c, &merged(&[&b, &a])]), &whole);
+        }
+
+        #[test]
+        fn the_spread_has_every_value_in_its_span(values in durations()) {
+            let spread = of(&values).spread();
+            prop_assert_eq!(spread.iter().map(|it| it.count).sum::<u64>(), values.len() as u64);
+            prop_assert!(spread.first().is_none_or(|it| it.count > 0) && spread.last().is_none_or(|it| it.count > 0));
+            prop_assert!(spread.windows(2).all(|it| it[0].to == Some(it[1].from)));
+            for Span { from, to, count } in spread {
+                let (from, to) = (from as f64, to.map_or(f64::INFINITY, |it| it as f64));
+                let within = |share: f64| {
+                    let span = from * (1.0 + share)..to * (1.0 - share);
+                    values.iter().filter(|it| span.contains(&((**it).max(0) as f64))).count() as u64
+                };
+                prop_assert!((within(0.01)..=within(-0.01)).contains(&count), "{from} to {to}: {count}");
+            }
         }
 
         #[test]

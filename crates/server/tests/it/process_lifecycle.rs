@@ -7,6 +7,7 @@ mod failures;
 mod life;
 mod places;
 mod ports;
+mod previous_log;
 mod real_engine;
 mod simulators;
 mod survival;

@@ -110,6 +110,10 @@ async fn assert_agreement(client: &Client, filter: &str) -> Value {
     let ttft = get(client, &format!("/ttft?{filter}")).await;
     let streamed = column(&rows, "ttft_ms").into_iter().filter(|it| !it.is_null()).count();
     assert_eq!(ttft["samples"], streamed, "{filter}");
+    for times in [&latency, &ttft] {
+        let spread = column(&times["histogram"], "requests").into_iter().map(|it| it.as_u64().unwrap());
+        assert_eq!(times["samples"], spread.sum::<u64>(), "{filter}");
+    }
     rows
 }
 
@@ -152,7 +156,9 @@ async fn whatever_is_asked_the_same_requests_are_meant_and_only_the_own_ones() {
         let none = assert_agreement(&team.org_admin, &format!("key_id={}", of_home["id"])).await;
         assert_eq!(none, json!([]));
         let durations = get(&team.org_admin, &format!("/latency?org_id={}", team.home)).await;
-        let nothing = json!({ "p50_ms": null, "p95_ms": null, "p99_ms": null, "avg_ms": null, "samples": 0 });
+        let nothing = json!({
+            "p50_ms": null, "p95_ms": null, "p99_ms": null, "avg_ms": null, "samples": 0, "histogram": [],
+        });
         assert_eq!(durations, nothing);
         // A spreadsheet does not run it.
         let csv = team.owner.get("/admin/usage/export").await.text;
@@ -325,6 +331,18 @@ async fn percentiles_are_real_and_series_have_no_holes() {
     for (path, scale) in [("/latency", 1.0), ("/ttft", 0.1)] {
         let durations = get(&owner, path).await;
         assert_eq!(durations["samples"], 2_000);
+        // From the span of 1 ms, or a tenth of it, to that of 2,000 ms, or a tenth of it, without a gap.
+        let spans = durations["histogram"].as_array().unwrap();
+        assert_eq!(spans.iter().map(|it| it["requests"].as_u64().unwrap()).sum::<u64>(), 2_000);
+        assert!(spans.windows(2).all(|it| it[0]["to_ms"] == it[1]["from_ms"]), "{durations}");
+        assert_eq!(spans[0]["from_ms"], 0);
+        let last = spans.last().unwrap();
+        let (from, to) = (last["from_ms"].as_f64().unwrap(), last["to_ms"].as_f64().unwrap());
+        assert!(from <= 2_000.0 * scale && 2_000.0 * scale < to, "{durations}");
+        // The values are spread evenly, so each span has as many as it is wide.
+        let whole = spans.iter().find(|it| it["from_ms"] == 100).unwrap();
+        let wide = (whole["to_ms"].as_f64().unwrap() - 100.0) / scale;
+        assert!((whole["requests"].as_f64().unwrap() - wide).abs() <= wide * 0.05, "{durations}");
         for (name, exact) in [("p50_ms", 1_000.0), ("p95_ms", 1_900.0), ("p99_ms", 1_980.0)] {
             let found = durations[name].as_f64().unwrap();
             assert!((found - exact * scale).abs() <= exact * scale * 0.02, "{path} {name} {found}");
