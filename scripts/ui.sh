@@ -6,6 +6,7 @@
 #   scripts/ui.sh --check   fails if the build that is committed is not what the sources make
 #   scripts/ui.sh --screenshots   builds, and pictures every page and dialog into ui/screenshots
 #   scripts/ui.sh --report   builds, and measures it in Chromium into bench/results/ui.json
+#   scripts/ui.sh --tasks    starts the gateway of docs/web-ui-tasks.md, and ends it at Ctrl-C
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
@@ -14,6 +15,11 @@ cd "$(dirname "$0")/.."
 need node nodejs || die "there is no Node.js"
 need npm npm || die "there is no npm"
 ui_packages
+if [ "${1:-}" = --tasks ]; then
+    [ -n "${GANTRY_BUILT:-}" ] || cargo build -q -p gantry
+    export GANTRY
+    exec node tests/browser/sheet.mjs
+fi
 cd ui
 npm run --silent gen -- --check
 npm run --silent typecheck

@@ -160,7 +160,7 @@ export default async function () {
     await page.getByRole("button", { name: `Start: ${name}` }).click();
     await page.getByText("Argument unknown to this version").first().waitFor();
     await look(page, "journey-failed");
-    await page.getByRole("link", { name: "Choose extra_args" }).click();
+    await page.getByRole("link", { name: "Change extra_args" }).click();
     await page.getByRole("textbox", { name: /extra_args/ }).fill("");
     await page.getByRole("button", { name: "Save and apply" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Apply" }).click();
@@ -170,7 +170,7 @@ export default async function () {
   });
 
   await step("a package is exported, and an import says what it would do, without doing it", async () => {
-    await go("Deployment");
+    await go("Export and import");
     await page.getByRole("tab", { name: "Export" }).click();
     await page.getByLabel("Package folder").fill("first");
     await page.getByRole("button", { name: "Export", exact: true }).click();

@@ -111,7 +111,7 @@ export default async function () {
   });
 
   await step("a package is exported, and its size is known before", async () => {
-    await open("/deployment", "Deployment");
+    await open("/deployment", "Export and import");
     await page.getByRole("link", { name: "Export a package" }).click();
     await page.getByLabel("Package folder").fill("first");
     await see(/^About /);
@@ -127,7 +127,7 @@ export default async function () {
 
   await step("an import says first what it would do, and again after a change", async () => {
     await api("DELETE", `/admin/models/${await idOf("tiny")}`);
-    await open("/deployment?tab=import&dir=first", "Deployment");
+    await open("/deployment?tab=import&dir=first", "Export and import");
     await button("Check the package").click();
     const diff = page.getByRole("list", { name: "What an import would do" });
     await diff.getByText("New").first().waitFor();
@@ -146,7 +146,7 @@ export default async function () {
 
   await step("a folder that is no package is refused on its field, with what was typed", async () => {
     page.allow(/^404 (GET|POST) \/admin\/deployment\//);
-    await open("/deployment?tab=import&dir=nowhere", "Deployment");
+    await open("/deployment?tab=import&dir=nowhere", "Export and import");
     await button("Check the package").click();
     await page.getByRole("alert").first().waitFor();
     await until("all answers", () => page.pending() === 0);
@@ -156,7 +156,7 @@ export default async function () {
   });
 
   await step("one model is imported under another name", async () => {
-    await open("/deployment?tab=import&dir=first", "Deployment");
+    await open("/deployment?tab=import&dir=first", "Export and import");
     await button("Import this model", page.getByRole("row", { name: /tiny/ })).click();
     await dialog.getByLabel("Served name").fill("tiny-again");
     await button("Check", dialog).click();
@@ -167,7 +167,7 @@ export default async function () {
   });
 
   await step("a restore is proven, asks for the host, and the page survives the end of the session", async () => {
-    await open("/deployment?tab=restore&dir=first", "Deployment");
+    await open("/deployment?tab=restore&dir=first", "Export and import");
     await button("Check the dump").click();
     await see("The dump is complete and can be restored.");
     assert.ok(await button("Restore").isDisabled(), "this database has users");
@@ -232,7 +232,7 @@ export default async function () {
 
   await step("an admin sees what they may do, and a user which role a page takes", async () => {
     const grace = await gateway.page({ as: "grace" });
-    await open("/deployment?tab=import&dir=first", "Deployment", grace);
+    await open("/deployment?tab=import&dir=first", "Export and import", grace);
     await see(/Only an owner can begin this/, grace);
     assert.equal(await button("Check the package", grace).count(), 0);
     assert.equal(await button("Import this model", grace).count(), 0);

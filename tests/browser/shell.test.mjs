@@ -4,7 +4,7 @@ import { heading, look, openPage, PASSWORD, rail, startGateway, test, until } fr
 
 const PAGES = {
   Overview: "o", Models: "m", Playground: "p", Usage: "u", Keys: "k", Users: "e", Organisations: "r", Audit: "a", System: "s",
-  Images: "i", Deployment: "d", Settings: "t", "API reference": "c",
+  Images: "i", "Export and import": "d", Settings: "t", "API reference": "c",
 };
 const ALL = Object.keys(PAGES);
 const SEEN = {

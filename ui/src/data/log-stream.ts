@@ -82,12 +82,12 @@ async function read(buffer: LogBuffer, id: number, tail: number, signal: AbortSi
   }
 }
 
-/** The last lines of a model's log, and every line that comes. `run` starts it anew: with another state there may be another log. */
-export function useLogStream(id: number, tail: number, run: string): Log {
+/** The last lines of a model's log, and every line that comes. `run` starts it anew: with another state there may be another log; without one there is no engine to listen to. */
+export function useLogStream(id: number, tail: number, run: string | null): Log {
   const buffer = useMemo(() => new LogBuffer(), []);
 
   useEffect(() => {
-    void run;
+    if (run === null) return buffer.flush({ state: "ended", error: undefined }, true);
     const end = new AbortController();
     void read(buffer, id, tail, end.signal);
     return () => end.abort();

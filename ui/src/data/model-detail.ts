@@ -42,6 +42,15 @@ export function useDiagnosis(id: number, state: ModelState, enabled = true) {
   });
 }
 
+/** The log of the run before the current one, as far as the gateway keeps it; `run` says which one is current. */
+export function usePreviousLog(id: number, run: string | null, tail: number) {
+  return useQuery({
+    queryKey: [...modelKeys.all, "previous-log", id, run, tail],
+    queryFn: ({ signal }) =>
+      call("getModelLogs", { path: { id }, query: { tail, previous: "true" }, signal }),
+  });
+}
+
 function useRefresh() {
   const client = useQueryClient();
   return (model?: Model) => {

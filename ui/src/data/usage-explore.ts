@@ -70,7 +70,7 @@ export function useRow(id: string, own: boolean) {
 function groupsOptions(query: GroupQuery, own: boolean) {
   return {
     queryKey: [...usageKeys.all, "groups", own, query],
-    queryFn: ({ signal }: { signal: AbortSignal }) =>
+    queryFn: ({ signal }: { signal?: AbortSignal }) =>
       own
         ? callPage("aggregateOwnUsage", { query: ofOwn(query), signal })
         : callPage("aggregateUsage", { query, signal }),
@@ -80,6 +80,23 @@ function groupsOptions(query: GroupQuery, own: boolean) {
 /** Sums by a dimension, with the number of all groups. */
 export function useGroups(query: GroupQuery, own: boolean, options: { enabled?: boolean } = {}) {
   return useQuery({ ...groupsOptions(query, own), ...kept, ...options });
+}
+
+/** The most groups that one answer has. */
+const MOST_GROUPS = 1000;
+
+/** Returns every group, those with the most requests first. */
+export async function fetchAllGroups(
+  query: Omit<GroupQuery, "limit" | "offset">,
+  own: boolean,
+): Promise<Group[]> {
+  const groups: Group[] = [];
+  for (;;) {
+    const page = { ...query, sort: "-requests", limit: MOST_GROUPS, offset: groups.length } as const;
+    const { items, total } = await groupsOptions(page, own).queryFn({});
+    groups.push(...items);
+    if (items.length === 0 || groups.length >= total) return groups;
+  }
 }
 
 function seriesOptions(filter: UsageFilter, bucket: Bucket, own: boolean) {

@@ -1,6 +1,6 @@
 import { cva, type VariantProps } from "class-variance-authority";
 import { LoaderCircle, type LucideIcon } from "lucide-react";
-import type { ComponentProps, ReactNode } from "react";
+import type { ComponentProps, MouseEvent, ReactNode } from "react";
 import { cn } from "./cn";
 import { Tooltip } from "./tooltip";
 
@@ -27,6 +27,13 @@ export type ButtonLook = VariantProps<typeof buttonStyle>;
 
 type ButtonProps = ComponentProps<"button"> & ButtonLook & { icon?: LucideIcon; busy?: boolean };
 
+/** What keeps a button from being pressed again while its action runs. It is not disabled then: it would lose the focus. */
+const whileBusy = {
+  "aria-busy": true,
+  "aria-disabled": true,
+  onClick: (event: MouseEvent<HTMLButtonElement>) => event.preventDefault(),
+};
+
 /** A button. `busy` shows that its action runs, and keeps it from being pressed again. */
 export function Button({
   look,
@@ -42,9 +49,9 @@ export function Button({
     <button
       type="button"
       className={cn(buttonStyle({ look, size }), className)}
-      disabled={disabled || busy}
-      aria-busy={busy || undefined}
+      disabled={disabled}
       {...props}
+      {...(busy && whileBusy)}
     >
       {busy ? (
         <LoaderCircle aria-hidden className="size-4 animate-turn" />
@@ -75,10 +82,10 @@ export function IconButton(props: IconButtonProps) {
     <button
       type="button"
       aria-label={label}
-      aria-busy={busy || undefined}
       className={cn(buttonStyle({ look, size }), square, className)}
-      disabled={disabled || busy}
+      disabled={disabled}
       {...rest}
+      {...(busy && whileBusy)}
     >
       <Shown aria-hidden className={cn("size-4", busy && "animate-turn")} />
     </button>

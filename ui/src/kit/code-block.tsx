@@ -42,7 +42,7 @@ export function CodeBlock({ snippets, label }: { snippets: Snippet[]; label?: st
           <span className="px-1 text-ink-2 text-xs">{shown.label}</span>
         )}
         <span className="ml-auto">
-          <CopyButton text={shown.code} />
+          <CopyButton text={shown.code} label={t.do.copyCode(shown.label)} />
         </span>
       </div>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}

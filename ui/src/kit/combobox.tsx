@@ -127,7 +127,12 @@ export function Combobox({
         )}
       >
         {found.length === 0 && <p className="px-2 py-1.5 text-ink-3 text-sm">{t.field.notFound}</p>}
-        <div id={list} role="listbox" aria-label={props["aria-label"] ?? t.do.search}>
+        <div
+          id={list}
+          role="listbox"
+          aria-label={props["aria-label"]}
+          aria-labelledby={"id" in field ? `${field.id}-label` : undefined}
+        >
           {open &&
             found.map((it, index) => (
               // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are handled where they are typed

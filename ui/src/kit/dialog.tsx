@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 import { useT } from "@/i18n";
 import { IconButton } from "./button";
 import { cn } from "./cn";
+import { useFocusBack } from "./focus-back";
 
 type DialogProps = {
   open: boolean;
@@ -34,6 +35,7 @@ export function Dialog({
   stays,
 }: DialogProps) {
   const t = useT();
+  const [popup, focusBack] = useFocusBack();
   return (
     <Base.Root
       open={open}
@@ -47,6 +49,8 @@ export function Dialog({
         <Base.Backdrop className={OVERLAY} />
         <Base.Viewport className="fixed inset-0 z-40 flex items-start justify-center overflow-y-auto p-3 sm:p-[8vh]">
           <Base.Popup
+            ref={popup}
+            finalFocus={focusBack}
             className={cn(
               "relative w-full rounded-lg border border-line bg-raised shadow-float outline-none transition-[opacity,transform] duration-150 data-ending-style:opacity-0 data-starting-style:translate-y-1 data-starting-style:opacity-0",
               SIZES[size],

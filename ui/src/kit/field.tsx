@@ -53,7 +53,7 @@ export function Field({
   return (
     <div className={cn("flex min-w-0 flex-col gap-1", className)}>
       <div className="flex items-baseline gap-2">
-        <label htmlFor={id} className="font-medium text-sm">
+        <label id={`${id}-label`} htmlFor={id} className="font-medium text-sm">
           {label} {unit && <span className="ml-1.5 font-normal text-ink-3">{unit}</span>}{" "}
           {optional && <span className="ml-1.5 font-normal text-ink-3">{t.word.optional}</span>}
         </label>

@@ -28,6 +28,15 @@ export function Tabs({ tabs, label, param = "tab" }: TabsProps) {
     watch.observe(box);
     return () => watch.disconnect();
   }, [value]);
+  const before = useRef(value);
+  // What was pressed in a tab to come to another one goes with it, or has gone already.
+  useEffect(() => {
+    const box = list.current;
+    const active = document.activeElement;
+    const lost = active === document.body || (box?.parentElement?.contains(active) && !box.contains(active));
+    if (before.current !== value && lost) box?.querySelector<HTMLElement>('[aria-selected="true"]')?.focus();
+    before.current = value;
+  }, [value]);
   return (
     <Base.Root value={value} onValueChange={(to) => setOpen(String(to))}>
       <Base.List

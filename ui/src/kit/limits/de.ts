@@ -13,7 +13,7 @@ export const de = {
   help: "Leer heißt: keine Grenze. Eine Anfrage muss in die Grenzen ihres Schlüssels, ihres Benutzers und ihrer Organisation passen. Tage und Monate sind die der UTC.",
   used: (used: string, limit: string) => `${used} von ${limit}`,
   limitOnly: (limit: string) => `höchstens ${limit}`,
-  notCounted: "nicht gezählt",
+  notCounted: "nicht in Gebrauch",
   warning: "fast verbraucht",
   resetIn: (time: string) => `wieder frei in ${time}`,
   day: "Tag",
@@ -24,6 +24,8 @@ export const de = {
     tpm_limit: (n: string) => `${n} Tok./min`,
     max_concurrency: (n: string) => `${n} zugleich`,
     max_streams: (n: string) => `${n} Ströme`,
+    budget_tokens_day: (n: string) => `${n} Tok./Tag`,
+    budget_tokens_month: (n: string) => `${n} Tok./Monat`,
   },
   effective: (limit: string) => `in Kraft: ${limit}`,
 } satisfies typeof en;

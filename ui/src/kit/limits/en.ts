@@ -11,7 +11,7 @@ export const en = {
   help: "Empty means no limit. A request must fit into the limits of its key, of its user and of its organisation. Days and months are those of UTC.",
   used: (used: string, limit: string) => `${used} of ${limit}`,
   limitOnly: (limit: string) => `at most ${limit}`,
-  notCounted: "not counted",
+  notCounted: "not in use",
   warning: "nearly used up",
   resetIn: (time: string) => `free again in ${time}`,
   day: "Day",
@@ -22,6 +22,8 @@ export const en = {
     tpm_limit: (n: string) => `${n} tok/min`,
     max_concurrency: (n: string) => `${n} at once`,
     max_streams: (n: string) => `${n} streams`,
+    budget_tokens_day: (n: string) => `${n} tok/day`,
+    budget_tokens_month: (n: string) => `${n} tok/month`,
   },
   effective: (limit: string) => `in force: ${limit}`,
 };

@@ -72,7 +72,7 @@ export function LimitMeters({ limits, budget }: { limits: Limits; budget: Budget
   );
 }
 
-/** The limits in one line of a table: the fuller budget as a bar, else the rates in short. */
+/** The limits in one line of a table: the fuller budget as a bar, else all of them in short, as where nothing is counted yet. */
 export function LimitsInShort({ limits, budget }: { limits: Limits; budget: Budgets | null }) {
   const t = useT();
   const format = useFormat();
@@ -105,7 +105,7 @@ export function LimitsInShort({ limits, budget }: { limits: Limits; budget: Budg
       </span>
     );
   }
-  const words = (["rpm_limit", "tpm_limit", "max_concurrency", "max_streams"] as const).flatMap((name) => {
+  const words = LIMITS.flatMap((name) => {
     const value = limits[name];
     return value === null ? [] : [t.short[name](format.compact(value))];
   });

@@ -111,7 +111,7 @@ export const de = {
     partSizeHelp:
       "Für Datenträger, die keine großen Dateien aufnehmen, etwa mit FAT32. Leer: Dateien bleiben, wie sie sind.",
     partSmall: "Mindestens 1 MiB.",
-    since: "Nur, was einem Paket fehlt",
+    since: "Nur, was einem früheren Paket fehlt",
     sinceHelp:
       "Ein früheres Paket oder eine Kopie seiner manifest.json in EXPORT_DIRS. Der Unterschied wird mit diesem Paket daneben importiert.",
     start: "Exportieren",

@@ -99,7 +99,7 @@ export const en = {
     partSizeHelp:
       "For disks that hold no large files, such as those with FAT32. Empty: files stay as they are.",
     partSmall: "At least 1 MiB.",
-    since: "Only what a package lacks",
+    since: "Only what an earlier package lacks",
     sinceHelp:
       "An earlier package, or a copy of its manifest.json, in EXPORT_DIRS. The difference is imported with that package beside it.",
     start: "Export",

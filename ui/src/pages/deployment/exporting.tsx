@@ -55,6 +55,7 @@ export function Exporting({ busy }: { busy: boolean }) {
   const [dir, setDir] = useDir();
   const [modelId, setModelId] = useUrlState("model");
   const [kind, setKind] = useUrlState("what", "installation");
+  const [, setTab] = useUrlState("tab");
   const [choices, setChoices] = useState(FIRST);
   const [part, setPart] = useState<number | null>(null);
   const [since, setSince] = useState("");
@@ -72,7 +73,12 @@ export function Exporting({ busy }: { busy: boolean }) {
   const errors = formErrors(doing.error, FIELDS);
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    const done = { onSuccess: () => toast(all.begun) };
+    const done = {
+      onSuccess: () => {
+        toast(all.begun);
+        setTab("");
+      },
+    };
     if (one && model) single.mutate({ id: model.id, body: modelBody }, done);
     else if (!one) whole.mutate(body, done);
   };

@@ -1,5 +1,5 @@
 import { useState } from "react";
-import type { Schema } from "@/api/types";
+import type { Schema, User } from "@/api/types";
 import { PickOrganisation, PickUser } from "@/app/pick";
 import { useCreateKey, useCreateOwnKey } from "@/data/keys";
 import { hasRole, useMay, useMe } from "@/data/session";
@@ -13,16 +13,22 @@ import { bodyOf, NEW_KEY } from "./key-values";
 import { useT } from "./t";
 
 type Holder = "me" | "user" | "org";
-type CreateKeyProps = { onClose: () => void; onMade: (key: Schema<"NewKey">) => void };
+type CreateKeyProps = {
+  /** Whom the key is for, if that is known before. */
+  holder?: User;
+  onClose: () => void;
+  onMade: (key: Schema<"NewKey">) => void;
+};
 
 /** The form that makes a key: for oneself, and for others by those who manage keys. */
-export function CreateKey({ onClose, onMade }: CreateKeyProps) {
+export function CreateKey({ holder: known, onClose, onMade }: CreateKeyProps) {
+  const first = known ? "user" : "me";
   const t = useT();
   const me = useMe();
   const may = useMay();
   const [values, setValues] = useState(NEW_KEY);
-  const [holder, setHolder] = useState<Holder>("me");
-  const [user, setUser] = useState<number | null>(null);
+  const [holder, setHolder] = useState<Holder>(first);
+  const [user, setUser] = useState(known?.id ?? null);
   const [org, setOrg] = useState<number | null>(null);
   const [problem, setProblem] = useState<ReturnType<typeof problemOf>>();
   const own = useCreateOwnKey();
@@ -55,7 +61,7 @@ export function CreateKey({ onClose, onMade }: CreateKeyProps) {
       onSubmit={submit}
       action={t.create}
       busy={own.isPending || others.isPending}
-      dirty={JSON.stringify(values) !== JSON.stringify(NEW_KEY) || holder !== "me"}
+      dirty={JSON.stringify(values) !== JSON.stringify(NEW_KEY) || holder !== first}
       error={errors.rest}
     >
       <Field label={t.form.name} help={t.form.nameHelp} error={errors.of("name")}>
@@ -81,7 +87,7 @@ export function CreateKey({ onClose, onMade }: CreateKeyProps) {
       )}
       {holder === "user" && (
         <Field label={t.form.pickUser} error={errors.of("user_id")} required>
-          <PickUser value={user} onValue={setUser} placeholder={t.form.pick} />
+          <PickUser value={user} name={known?.username} onValue={setUser} placeholder={t.form.pick} />
         </Field>
       )}
       {holder === "org" && global && (

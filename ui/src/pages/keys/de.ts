@@ -94,6 +94,7 @@ export const de = {
     title: "Der Schlüssel ist erstellt",
     once: "Kopieren Sie das Token jetzt: Es wird nur dieses eine Mal gezeigt, und niemand kann es später lesen.",
     token: "Token",
+    copy: "Token kopieren",
     saved: "Ich habe es gespeichert",
   },
   use: {

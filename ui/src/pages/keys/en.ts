@@ -91,6 +91,7 @@ export const en = {
     title: "The key is created",
     once: "Copy the token now: it is shown only this once, and nobody can read it later.",
     token: "Token",
+    copy: "Copy the token",
     saved: "I have saved it",
   },
   use: {

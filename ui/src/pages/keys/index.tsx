@@ -4,6 +4,7 @@ import type { Key, Query, Schema } from "@/api/types";
 import { Gate } from "@/app/gate";
 import { useKey, useKeys, useOwnKeys } from "@/data/keys";
 import { hasRole, useMay, useMe } from "@/data/session";
+import { useUser } from "@/data/users";
 import { useT as useCommonT } from "@/i18n";
 import { Button, IconButton } from "@/kit/button";
 import { EmptyState } from "@/kit/empty-state";
@@ -64,7 +65,9 @@ function Keys() {
   const opened = useKey(url.key ?? "", own);
 
   const open = (key: Key) => setUrl({ key: key.prefix }, { push: true });
-  const close = () => setUrl({ key: undefined, dialog: undefined });
+  const close = () => setUrl({ key: undefined, dialog: undefined, for: undefined });
+  // The page of a user leads here to make a key for them.
+  const holder = useUser(manages ? (url.for ?? "") : "");
   const columns = useColumns({ own, withOrg, onOpen: open });
   const filtered = Object.values(filter).some(Boolean);
   const create = (
@@ -127,8 +130,9 @@ function Keys() {
           <Pager at={at} total={list.data?.total} />
         </Panel>
       </PageBody>
-      {url.dialog === "create" && (
+      {url.dialog === "create" && !holder.isLoading && (
         <CreateKey
+          holder={holder.data ?? undefined}
           onClose={close}
           onMade={(key) => {
             close();

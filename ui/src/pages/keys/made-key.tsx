@@ -23,7 +23,7 @@ export function MadeKey({ made, onClose }: { made: Schema<"NewKey">; onClose: ()
         </Button>
       }
     >
-      <Command code={made.token} />
+      <Command code={made.token} label={t.made.copy} />
       <TestKey models={made.models} prefix={made.prefix} token={made.token} />
       <UseIt models={made.models} token={made.token} />
     </Dialog>

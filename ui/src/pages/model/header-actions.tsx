@@ -1,5 +1,5 @@
 import { useNavigate } from "@tanstack/react-router";
-import { CirclePlay, CircleStop, Ellipsis, RotateCw } from "lucide-react";
+import { CirclePlay, CircleStop, Ellipsis, MessageSquare, RotateCw } from "lucide-react";
 import { useState } from "react";
 import { ApiError } from "@/api/errors";
 import type { Model } from "@/api/types";
@@ -7,13 +7,17 @@ import { useStartModel } from "@/data/models";
 import { useMay } from "@/data/session";
 import { useT as useCommonT } from "@/i18n";
 import { Button, IconButton } from "@/kit/button";
+import { ButtonLink } from "@/kit/link";
 import { Menu, type MenuItem } from "@/kit/menu";
 import { toastError } from "@/kit/toast";
 import { useUrlState } from "@/kit/url-state";
 import { type Asked, ModelDialogs } from "./dialogs";
 import { useT } from "./t";
 
-/** What can be done with a model: start, stop and restart in sight, the rest in a menu. */
+/** The tab of the playground that asks a model of this task. */
+const TRIED = { generate: undefined, embed: "embedding", rerank: "rerank" } as const;
+
+/** What can be done with a model: try, start, stop and restart in sight, the rest in a menu. */
 export function HeaderActions({ model }: { model: Model }) {
   const t = useT();
   const c = useCommonT();
@@ -60,6 +64,17 @@ export function HeaderActions({ model }: { model: Model }) {
         <Button size="sm" look="primary" icon={CirclePlay} busy={start.isPending} onClick={run}>
           {c.do.start}
         </Button>
+      )}
+      {may("listChats") && state === "running" && (
+        <ButtonLink
+          to="/playground"
+          search={{ model: model.served_name, tab: TRIED[model.task] }}
+          size="sm"
+          look={model.needs_apply ? "plain" : "primary"}
+        >
+          <MessageSquare aria-hidden className="size-4" />
+          {t.tryIt}
+        </ButtonLink>
       )}
       {may("applyModel") && state === "running" && (
         <Button

@@ -63,7 +63,7 @@ function ModelPage({ id }: { id: number }) {
         crumbs={crumbs}
         note={
           <span className="flex items-center gap-2">
-            <CopyButton text={model.served_name} />
+            <CopyButton text={model.served_name} label={c.do.copyCode(t.servedName)} />
             <StateBadge state={model.state} />
           </span>
         }

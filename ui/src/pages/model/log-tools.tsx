@@ -24,17 +24,20 @@ type LogToolsProps = {
   follow: boolean;
   onFollow: (to: boolean) => void;
   field: RefObject<HTMLInputElement | null>;
+  /** Whether there are two runs to choose from. */
+  runs: boolean;
 };
 
 /** What one can do with a log: search, filter, follow, wrap, load more of the past, download. */
 export function LogTools(props: LogToolsProps) {
-  const { name, lines, counts, matches, at, onMatch, follow, onFollow, field } = props;
+  const { name, lines, counts, matches, at, onMatch, follow, onFollow, field, runs } = props;
   const t = useT();
   const c = useCommonT();
   const format = useFormat();
   const [word, setWord] = useUrlState("q");
   const [wrap, setWrap] = useUrlState("wrap");
   const [tail, setTail] = useUrlState("tail", "1000");
+  const [run, setRun] = useUrlState("run", "this");
   const text = () => `${lines.map((it) => it.text).join("\n")}\n`;
   return (
     <div className="flex flex-wrap items-center gap-2 border-line border-b px-3 py-2">
@@ -80,6 +83,18 @@ export function LogTools(props: LogToolsProps) {
           .map((it) => ({ value: it, label: t.log.level[it], count: counts[it] }))}
       />
       <div className="ml-auto flex flex-wrap items-center gap-1">
+        {runs && (
+          <Select
+            compact
+            aria-label={t.log.run}
+            value={run}
+            onValue={setRun}
+            options={[
+              { value: "this", label: t.log.thisRun },
+              { value: "before", label: t.log.lastRun },
+            ]}
+          />
+        )}
         <Select
           compact
           aria-label={t.log.history}

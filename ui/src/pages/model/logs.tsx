@@ -1,10 +1,11 @@
 import { useEffect, useMemo, useRef, useState } from "react";
 import { ApiError } from "@/api/errors";
 import type { Model } from "@/api/types";
-import { MOST_HISTORY, useLogStream } from "@/data/log-stream";
-import { useDiagnosis } from "@/data/model-detail";
+import { type Log, MOST_HISTORY, useLogStream } from "@/data/log-stream";
+import { useDiagnosis, usePreviousLog } from "@/data/model-detail";
 import { useFormat } from "@/i18n";
 import { ErrorNote } from "@/kit/error-state";
+import { RelativeTime } from "@/kit/text";
 import { useSetUrl, useUrl } from "@/kit/url-state";
 import { DiagnosisCard } from "./diagnosis-card";
 import { type Level, LineMaker, matchesOf, placeOf } from "./log-lines";
@@ -21,12 +22,22 @@ export function Logs({ model }: { model: Model }) {
   const { q: word = "", wrap, level = "", why } = url;
   const tail = Math.min(MOST_HISTORY, Number(url.tail ?? 1000) || 1000);
   // A start makes a new log; a failure ends it.
-  const run = ["starting", "failed", "stopped"].includes(model.state) ? model.state : "active";
-  const log = useLogStream(model.id, tail, run);
+  const state = ["starting", "failed"].includes(model.state) ? model.state : "active";
+  const run = model.state === "stopped" ? null : state;
+  const live = useLogStream(model.id, tail, run);
   // That a model which rests has no log is no error.
-  const noEngine = log.error instanceof ApiError && log.error.status === 409;
+  const noEngine = run === null || (live.error instanceof ApiError && live.error.status === 409);
+  const before = usePreviousLog(model.id, run, tail).data;
+  const hasBefore = before !== undefined && before.lines > 0;
+  /** Whether the log is that of the run before: because it is wanted, or there is no other. */
+  const over = hasBefore && (noEngine || url.run === "before");
+  const log = useMemo(
+    (): Log => (over ? { lines: before.logs.split("\n"), first: 0, state: "ended", error: undefined } : live),
+    [over, before, live],
+  );
   const diagnosis = useDiagnosis(model.id, model.state);
-  const [maker] = useState(() => new LineMaker());
+  // biome-ignore lint/correctness/useExhaustiveDependencies: it knows the lines of one log
+  const maker = useMemo(() => new LineMaker(), [over, before]);
   const all = useMemo(() => maker.lines(log.lines, log.first), [maker, log.lines, log.first]);
   const lines = useMemo(
     () => (level === "" ? all : all.filter((it) => level.split(",").includes(it.level))),
@@ -112,6 +123,7 @@ export function Logs({ model }: { model: Model }) {
           follow={follow}
           onFollow={setFollow}
           field={field}
+          runs={hasBefore && !noEngine}
         />
         <div className="h-[max(20rem,calc(100dvh-22rem))]">
           {lines.length === 0 ? (
@@ -134,10 +146,15 @@ export function Logs({ model }: { model: Model }) {
         <p className="flex flex-wrap gap-x-3 border-line border-t px-3 py-1.5 text-ink-2 text-sm">
           <span>{t.log.lines(format.integer(lines.length))}</span>
           {log.first > 0 && <span>{t.log.cut}</span>}
-          {diagnosis.data?.earlier && <span>{t.log.earlier}</span>}
+          {over && before.until && (
+            <span>
+              {t.log.until} <RelativeTime at={Date.parse(before.until)} />
+            </span>
+          )}
+          {!over && diagnosis.data?.earlier && <span>{t.log.earlier}</span>}
           {log.state === "waiting" && <span>{t.log.reconnecting}</span>}
           {!follow && log.state === "reading" && <span>{t.log.paused}</span>}
-          {log.state === "ended" && !log.error && <span>{t.log.ended}</span>}
+          {!over && log.state === "ended" && !log.error && <span>{t.log.ended}</span>}
         </p>
       </div>
       {log.error !== undefined && !noEngine && <ErrorNote error={log.error} />}

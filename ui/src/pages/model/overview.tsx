@@ -1,6 +1,7 @@
 import type { Model } from "@/api/types";
 import { useReadiness } from "@/data/model-detail";
 import { useModelFields, useSavedPreview } from "@/data/model-files";
+import { useT as useCommonT } from "@/i18n";
 import { StateBadge } from "@/kit/badge";
 import { CodeBlock } from "@/kit/code-block";
 import { CopyButton } from "@/kit/copy";
@@ -63,8 +64,8 @@ function Access({ model }: { model: Model }) {
         {model.state !== "running" && <p className="text-ink-2 text-sm">{t.notRunning}</p>}
         <Facts
           facts={[
-            [t.baseUrl, <Copied key="url" text={base} />],
-            [t.modelName, <Copied key="name" text={model.served_name} />],
+            [t.baseUrl, <Copied key="url" what={t.baseUrl} text={base} />],
+            [t.modelName, <Copied key="name" what={t.modelName} text={model.served_name} />],
           ]}
         />
         <CodeBlock
@@ -85,11 +86,12 @@ function Access({ model }: { model: Model }) {
   );
 }
 
-function Copied({ text }: { text: string }) {
+function Copied({ what, text }: { what: string; text: string }) {
+  const c = useCommonT();
   return (
     <span className="flex min-w-0 items-center gap-1">
       <code className="min-w-0 break-all font-mono text-xs">{text}</code>
-      <CopyButton text={text} />
+      <CopyButton text={text} label={c.do.copyCode(what)} />
     </span>
   );
 }

@@ -42,7 +42,7 @@ export const de = {
     usage: "Nutzung",
     people: "Benutzer und Organisationen",
     system: "System",
-    deployment: "Auslieferung",
+    deployment: "Export und Import",
     audit: "Änderungen",
     account: "Eigenes Konto",
   },

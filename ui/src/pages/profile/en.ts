@@ -40,7 +40,7 @@ export const en = {
     usage: "Usage",
     people: "Users and organisations",
     system: "System",
-    deployment: "Deployment",
+    deployment: "Export and import",
     audit: "Audit",
     account: "Own account",
   },

@@ -1,4 +1,3 @@
-import { hasRole, useMe } from "@/data/session";
 import { type Group, type GroupQuery, useGroups } from "@/data/usage-explore";
 import { useFormat } from "@/i18n";
 import { Segmented } from "@/kit/choices";
@@ -8,6 +7,7 @@ import { Pager, usePage } from "@/kit/pager";
 import { Panel } from "@/kit/panel";
 import { type Column, Table } from "@/kit/table";
 import { useUrlState } from "@/kit/url-state";
+import { useDimension } from "./dimension";
 import { type Dimension, NO_MODEL, type Usage } from "./filter";
 import { groupName } from "./group-name";
 import { useT } from "./t";
@@ -31,15 +31,8 @@ function wordOf(group: Group, by: Dimension): string | undefined {
 /** Sums by a dimension; a click on a name filters by it. */
 export function Groups({ usage }: { usage: Usage }) {
   const t = useT();
-  const me = useMe();
-  const [word, setWord] = useUrlState("group", "model");
+  const { all, by, set } = useDimension(usage);
   const [sortWord] = useUrlState("sort", "-requests");
-  const dimensions: Dimension[] = usage.own
-    ? ["model", "key"]
-    : me && hasRole(me.role, "admin")
-      ? ["model", "key", "user", "org"]
-      : ["model", "key", "user"];
-  const by = dimensions.find((it) => it === word) ?? "model";
   const at = usePage(JSON.stringify([by, usage.filter, usage.range]), 10);
   const sort = SORTS.flatMap((it): GroupQuery["sort"][] => [it, `-${it}`]).find((it) => it === sortWord);
   const groups = useGroups(
@@ -54,8 +47,8 @@ export function Groups({ usage }: { usage: Usage }) {
         <Segmented
           label={t.groups.dimension}
           value={by}
-          onValue={(to) => setWord(to)}
-          options={dimensions.map((value) => ({ value, label: t.series.bys[value] }))}
+          onValue={(to) => set(to)}
+          options={all.map((value) => ({ value, label: t.series.bys[value] }))}
         />
       }
     >

@@ -64,7 +64,7 @@ function UsagePage() {
         title={c.page.usage}
         actions={
           <>
-            {may("exportUsage") && !own && (
+            {(own || may("exportUsage")) && (
               <Button icon={Download} onClick={() => setUrl({ dialog: "csv" })}>
                 {t.csv.action}
               </Button>
@@ -78,7 +78,7 @@ function UsagePage() {
         <Cards usage={usage} />
         <div className="grid gap-4 xl:grid-cols-3">
           <OverTime usage={usage} />
-          <TtftSpread usage={usage} rows={data} error={pages.error} />
+          <TtftSpread usage={usage} rows={data} rowsError={pages.error} />
         </div>
         <Groups usage={usage} />
         <Rows
@@ -99,9 +99,7 @@ function UsagePage() {
           onClose={() => setUrl({ request: undefined })}
         />
       )}
-      {url.dialog === "csv" && !own && (
-        <CsvDialog usage={usage} onClose={() => setUrl({ dialog: undefined })} />
-      )}
+      {url.dialog === "csv" && <CsvDialog usage={usage} onClose={() => setUrl({ dialog: undefined })} />}
     </>
   );
 }

@@ -26,47 +26,49 @@ export function bucketsOf(values: number[]): Bucket[] {
 
 type TtftSpreadProps = {
   usage: Usage;
+  /** Where the histogram of somebody's own requests comes from: the gateway has that of whole organisations only. */
   rows: UsageRow[] | undefined;
   /** Why there are no rows. */
-  error: unknown;
+  rowsError: unknown;
 };
 
-/** How the times to the first token are spread, in the rows that are loaded: the gateway has percentiles only. */
-export function TtftSpread({ usage, rows, error }: TtftSpreadProps) {
+/** How the times to the first token are spread: in the whole range, or in one's own rows that are loaded. */
+export function TtftSpread({ usage, rows, rowsError }: TtftSpreadProps) {
   const t = useT();
   const format = useFormat();
-  const all = useTtft(usage.now, !usage.own).data;
-  const values = useMemo(
-    () => (rows ?? []).flatMap((it) => (it.ttft_ms === null ? [] : [it.ttft_ms])),
+  const { own } = usage;
+  const all = useTtft(usage.now, !own);
+  const mine = useMemo(
+    () => rows && bucketsOf(rows.flatMap((it) => (it.ttft_ms === null ? [] : [it.ttft_ms]))),
     [rows],
   );
-  const buckets = useMemo(() => bucketsOf(values), [values]);
+  const spans = all.data?.histogram.map((it) => ({ from: it.from_ms, to: it.to_ms, count: it.requests }));
+  const buckets = own ? mine : spans;
+  const error = own ? rowsError : all.error;
+  const count = format.integer((buckets ?? []).reduce((sum, it) => sum + it.count, 0));
   const marks = [
-    { at: all?.p50_ms, label: "p50" },
-    { at: all?.p95_ms, label: "p95" },
+    { at: all.data?.p50_ms, label: "p50" },
+    { at: all.data?.p95_ms, label: "p95" },
   ].flatMap(({ at, label }) => (at == null ? [] : [{ at, label }]));
   return (
     <Panel
       title={t.histogram.title}
-      note={values.length > 0 && t.histogram.note(format.integer(values.length))}
+      note={!!buckets?.length && (own ? t.histogram.newest(count) : t.histogram.all(count))}
     >
-      {!rows && error ? (
+      {!buckets && error ? (
         <ErrorNote error={error} />
-      ) : !rows ? (
+      ) : !buckets ? (
         <Skeleton className="h-52" />
       ) : buckets.length === 0 ? (
         <p className="grid h-40 place-items-center text-ink-3 text-sm">{t.histogram.none}</p>
       ) : (
-        <>
-          <Histogram
-            buckets={buckets}
-            label={t.histogram.label}
-            write={format.duration}
-            marks={marks}
-            height={180}
-          />
-          {marks.length > 0 && <p className="mt-1 text-ink-3 text-xs">{t.histogram.lines}</p>}
-        </>
+        <Histogram
+          buckets={buckets}
+          label={t.histogram.label}
+          write={format.duration}
+          marks={marks}
+          height={180}
+        />
       )}
     </Panel>
   );

@@ -32,6 +32,7 @@ export const de = {
     newPassword: "Neues Passwort",
     newPasswordHelp: "Leer bleibt das jetzige. Ein neues beendet alle Sitzungen des Benutzers.",
     generate: "Erzeugen",
+    copyPassword: "Passwort kopieren",
     role: "Rolle",
     roles: {
       user: "Ruft Modelle auf und erstellt Schlüssel.",
@@ -57,6 +58,7 @@ export const de = {
   limits: "Grenzen und Budgets",
   limitsNote: "für alle Schlüssel und Sitzungen zusammen",
   keys: "Schlüssel",
+  createKey: "Schlüssel erstellen",
   allKeys: (count: string) => `Alle ${count} Schlüssel`,
   noKeys: "Kein Schlüssel.",
   tokens: "Tokens für die Admin-API",

@@ -30,6 +30,7 @@ export const en = {
     newPassword: "New password",
     newPasswordHelp: "Leave it empty to keep the present one. A new one ends all sessions of the user.",
     generate: "Generate",
+    copyPassword: "Copy the password",
     role: "Role",
     roles: {
       user: "Calls models and makes keys.",
@@ -53,6 +54,7 @@ export const en = {
   limits: "Limits and budgets",
   limitsNote: "for all keys and sessions together",
   keys: "Keys",
+  createKey: "Create a key",
   allKeys: (count: string) => `All ${count} keys`,
   noKeys: "No key.",
   tokens: "Tokens for the admin API",

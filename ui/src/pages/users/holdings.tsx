@@ -1,13 +1,14 @@
 import { useState } from "react";
 import type { Item, User } from "@/api/types";
 import { useKeys } from "@/data/keys";
+import { useMay } from "@/data/session";
 import { useRevokeToken, useTokens } from "@/data/tokens";
 import { useFormat } from "@/i18n";
 import { StateBadge } from "@/kit/badge";
 import { Button } from "@/kit/button";
 import { ConfirmDialog } from "@/kit/confirm-dialog";
 import { ErrorNote } from "@/kit/error-state";
-import { Link } from "@/kit/link";
+import { ButtonLink, Link } from "@/kit/link";
 import { Middle, RelativeTime } from "@/kit/text";
 import { toast } from "@/kit/toast";
 import { useT } from "./t";
@@ -19,10 +20,23 @@ const SHOWN = 10;
 export function UserKeys({ of }: { of: User }) {
   const t = useT();
   const format = useFormat();
+  const may = useMay();
   const keys = useKeys({ user_id: of.id, sort: "-created_at", limit: SHOWN });
   return (
     <section className="flex flex-col gap-1">
-      <h3 className="font-semibold">{t.keys}</h3>
+      <div className="flex items-center gap-2">
+        <h3 className="font-semibold">{t.keys}</h3>
+        {may("createKey") && (
+          <ButtonLink
+            to="/keys"
+            search={{ dialog: "create", for: of.username }}
+            size="sm"
+            className="ml-auto"
+          >
+            {t.createKey}
+          </ButtonLink>
+        )}
+      </div>
       {keys.error && <ErrorNote error={keys.error} />}
       {keys.data?.total === 0 && <p className="text-ink-3 text-sm">{t.noKeys}</p>}
       <ul>

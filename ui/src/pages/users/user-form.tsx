@@ -96,7 +96,7 @@ export function UserForm({ of, onClose }: { of?: User; onClose: () => void }) {
         required={!of}
         aside={
           <span className="flex items-center gap-1">
-            {values.password && <CopyButton text={values.password} />}
+            {values.password && <CopyButton text={values.password} label={t.form.copyPassword} />}
             <Button size="sm" look="quiet" onClick={() => set({ password: newPassword() })}>
               {t.form.generate}
             </Button>

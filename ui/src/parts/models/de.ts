@@ -35,7 +35,7 @@ export const de: typeof en = {
     field: "Einstellung",
     use: (field, value) => `${field} auf ${value} setzen und starten`,
     unset: (field) => `${field} entfernen und starten`,
-    choose: (field) => `${field} wählen`,
+    change: (field) => `${field} ändern`,
     ownerOnly: (field) => `Nur ein Owner darf ${field} ändern.`,
     why: "Warum",
     evidence: "Aus dem Protokoll",

@@ -33,7 +33,7 @@ export const en = {
     field: "Setting",
     use: (field: string, value: string) => `Set ${field} to ${value} and start`,
     unset: (field: string) => `Unset ${field} and start`,
-    choose: (field: string) => `Choose ${field}`,
+    change: (field: string) => `Change ${field}`,
     ownerOnly: (field: string) => `Only an owner may change ${field}.`,
     why: "Why",
     evidence: "From the log",

@@ -103,7 +103,7 @@ function FixLine({ model, fix }: { model: Model; fix: Fix }) {
               search={{ tab: "configuration", find: field }}
               size="sm"
             >
-              {t.failure.choose(field)}
+              {t.failure.change(field)}
             </ButtonLink>
           ))}
       </div>
