@@ -59,6 +59,19 @@ export default async function () {
     await look(page, "deploy-find");
   });
 
+  await step("a number that can't be read is not taken for an empty field", async () => {
+    await page.getByRole("searchbox", { name: "Find a setting" }).fill("");
+    const context = page.getByRole("textbox", { name: /context_size/ });
+    await context.fill("much");
+    for (const name of ["Save and start", "Save"]) {
+      await button(name).click();
+      await until("the focus", () => context.evaluate((it) => it === document.activeElement));
+      await button(name).focus();
+    }
+    await context.fill("");
+    assert.equal((await api("GET", "/admin/models")).length, 1);
+  });
+
   await step("what the gateway refuses lands on its field, and nothing typed is lost", async () => {
     await page.getByLabel("Served name").fill(FIRST);
     page.allow(/^4\d\d POST \/admin\/models/);

@@ -29,6 +29,8 @@ impl Client {
             .timeout(Duration::from_mins(2))
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
+            // The gateway closes a connection that is silent for 10 s. A request that is sent at that moment is lost.
+            .pool_idle_timeout(Duration::from_secs(5))
             .build()
             .unwrap();
         Self { http, url: url.to_owned(), key: None, gateway: true }

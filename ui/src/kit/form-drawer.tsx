@@ -4,6 +4,7 @@ import { Button } from "./button";
 import { ConfirmDialog } from "./confirm-dialog";
 import { Drawer } from "./drawer";
 import { ErrorNote } from "./error-state";
+import { stopsAtUnreadable } from "./unreadable";
 
 type FormDrawerProps = {
   title: ReactNode;
@@ -35,9 +36,7 @@ export function FormDrawer({
   const close = () => (dirty ? setAsks(true) : onClose());
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
-    const unreadable = event.currentTarget.querySelector<HTMLElement>("[data-unreadable]");
-    if (unreadable) unreadable.focus();
-    else onSubmit();
+    if (!stopsAtUnreadable(event.currentTarget)) onSubmit();
   };
   return (
     <Drawer open onClose={close} title={title}>

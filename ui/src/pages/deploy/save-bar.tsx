@@ -5,6 +5,7 @@ import { StateShape } from "@/kit/badge";
 import { Button } from "@/kit/button";
 import { Dialog } from "@/kit/dialog";
 import { ErrorNote } from "@/kit/error-state";
+import { stopsAtUnreadable } from "@/kit/unreadable";
 import { Checks } from "@/parts/models/checks";
 import { useT } from "./t";
 import type { useDraft } from "./use-draft";
@@ -21,6 +22,11 @@ export function SaveBar({ edit, save, rest }: SaveBarProps) {
   const errors = data?.warnings.filter((it) => it.severity === "error") ?? [];
   const tooLarge = data?.vram_estimate?.fits === false;
   const against = errors.length > 0 || tooLarge;
+  const send = (start: boolean) => {
+    if (stopsAtUnreadable()) return;
+    if (start && against) setAsking(true);
+    else save.run(edit.body, start);
+  };
   return (
     <div className="sticky bottom-0 z-10 -mx-4 -mb-4 border-line border-t bg-panel px-4 py-3 md:-mx-6 md:-mb-6 md:px-6">
       {rest !== undefined && (
@@ -36,15 +42,10 @@ export function SaveBar({ edit, save, rest }: SaveBarProps) {
           />
           {!data || isFetching ? t.checking : against ? t.errors(Math.max(1, errors.length)) : t.ready}
         </p>
-        <Button icon={Save} disabled={save.busy} onClick={() => save.run(edit.body, false)}>
+        <Button icon={Save} disabled={save.busy} onClick={() => send(false)}>
           {t.save}
         </Button>
-        <Button
-          look="primary"
-          icon={CirclePlay}
-          busy={save.busy}
-          onClick={() => (against ? setAsking(true) : save.run(edit.body, true))}
-        >
+        <Button look="primary" icon={CirclePlay} busy={save.busy} onClick={() => send(true)}>
           {against ? t.anyway : t.saveStart}
         </Button>
       </div>

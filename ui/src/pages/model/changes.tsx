@@ -7,6 +7,7 @@ import { Button } from "@/kit/button";
 import { ErrorNote } from "@/kit/error-state";
 import { Panel } from "@/kit/panel";
 import { toast } from "@/kit/toast";
+import { stopsAtUnreadable } from "@/kit/unreadable";
 import { Checks, CommandView } from "@/parts/models/checks";
 import { type Change, shown } from "@/parts/models/settings";
 import { ApplyDialog } from "./dialogs";
@@ -20,11 +21,13 @@ export function ChangesPanel({ model, edit }: { model: Model; edit: Edit }) {
   const [applying, setApplying] = useState(false);
   const { data } = useSavedPreview(model.id, `${model.updated_at} ${model.state}`);
   const active = model.state === "running" || model.state === "loading" || model.state === "starting";
-  const save = () =>
+  const save = () => {
+    if (stopsAtUnreadable()) return;
     void edit.send().then(
       () => toast(active ? `${t.saved(model.served_name)} ${t.savedRunning}` : t.saved(model.served_name)),
       () => {},
     );
+  };
   return (
     <div className="flex min-w-0 flex-col gap-4 xl:sticky xl:top-16">
       {may("changeModel") && (
@@ -41,7 +44,10 @@ export function ChangesPanel({ model, edit }: { model: Model; edit: Edit }) {
                 {t.save}
               </Button>
               {may("applyModel") && !model.archived && (
-                <Button disabled={edit.count === 0 && !model.needs_apply} onClick={() => setApplying(true)}>
+                <Button
+                  disabled={edit.count === 0 && !model.needs_apply}
+                  onClick={() => setApplying(!stopsAtUnreadable())}
+                >
                   {edit.count === 0 ? t.apply : t.saveApply}
                 </Button>
               )}

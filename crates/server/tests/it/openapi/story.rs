@@ -267,7 +267,13 @@ async fn packages(record: &mut Recorder) {
     weights.set_len(64 << 30).unwrap();
     let export = json!({ "output_dir": "large", "tar_models": true });
     let job = owner.post("/admin/deployment/export", &export).await.expect(202);
-    let line = format!("DELETE /admin/deployment/jobs/{}", job["id"].as_str().unwrap());
+    let job = format!("/admin/deployment/jobs/{}", job["id"].as_str().unwrap());
+    eventually("the export has begun", PATIENCE, async || {
+        let seen = owner.get(&job).await.expect(200);
+        (!seen["logs"].as_array().unwrap().is_empty()).then_some(())
+    })
+    .await;
+    let line = format!("DELETE {job}");
     record.send("cancelDeploymentJob", &owner, &line, None).await;
     let restore = json!({ "output_dir": "2026-11-23", "drop_existing": true });
     record.send("restoreDatabase", &owner, "POST /admin/deployment/restore-database", restore).await;
