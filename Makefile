@@ -1,5 +1,5 @@
 # The project's chores; each is a script in scripts/ or a cargo command. `make` lists them.
-.PHONY: help run install test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-idle bench-soak bench-lifecycle bench-packages demo-usage image fuzz package test-package ui ui-screenshots ui-report ui-tasks
+.PHONY: help run install test test-long test-fast test-engines test-clients check bench bench-quick bench-admin bench-idle bench-soak bench-lifecycle bench-packages demo-usage image fuzz package test-package ui ui-screenshots ui-report ui-report-large ui-tasks
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\): ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -24,6 +24,9 @@ ui-screenshots: ## pictures of every page of the web UI, in both themes and two 
 
 ui-report: ## measure the web UI in Chromium
 	@scripts/ui.sh --report
+
+ui-report-large: ## measure it with 400,000 keys and ten million usage rows
+	@scripts/ui.sh --report-large
 
 ui-tasks: ## a gateway with five tasks for somebody who has never seen the web UI
 	@scripts/ui.sh --tasks

@@ -6,6 +6,7 @@
 #   scripts/ui.sh --check   fails if the build that is committed is not what the sources make
 #   scripts/ui.sh --screenshots   builds, and pictures every page and dialog into ui/screenshots
 #   scripts/ui.sh --report   builds, and measures it in Chromium into bench/results/ui.json
+#   scripts/ui.sh --report-large   measures it with 400,000 keys and 10 million usage rows, into bench/results/ui-large.json
 #   scripts/ui.sh --tasks    starts the gateway of docs/web-ui-tasks.md, and ends it at Ctrl-C
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -36,6 +37,18 @@ else
 fi
 # Both take the build in the place of the one in the program.
 case ${1:-} in
+    --report-large)
+        need chromium chromium || die "there is no Chromium"
+        need sqlite3 sqlite3 || die "there is no sqlite3"
+        cargo build -q --release -p gantry
+        cargo build -q --release -p gantry-store --example usage_fill
+        target=${CARGO_TARGET_DIR:-$ROOT/target}
+        GANTRY=$target/release/gantry
+        export GANTRY UI_DIST=$ROOT/ui/dist USAGE_FILL=$target/release/examples/usage_fill TMPDIR=${TMPDIR:-/var/tmp}
+        CHROMIUM=$(command -v chromium)
+        export CHROMIUM
+        node scripts/large.mjs
+        ;;
     --screenshots | --report)
         need chromium chromium || die "there is no Chromium"
         [ -n "${GANTRY_BUILT:-}" ] || cargo build -q -p gantry

@@ -2,6 +2,9 @@ import { hasRole, useMe } from "@/data/session";
 import { useUrlState } from "@/kit/url-state";
 import type { Dimension, Usage } from "./filter";
 
+/** Rows of the breakdown on one page. */
+export const SHOWN_GROUPS = 10;
+
 /** By what the breakdown sums, and by what it could. */
 export function useDimension({ own }: Usage) {
   const me = useMe();

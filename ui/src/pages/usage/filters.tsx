@@ -2,7 +2,6 @@ import { FilterX } from "lucide-react";
 import { useState } from "react";
 import { useKeys } from "@/data/keys";
 import { useOrganisationLookup } from "@/data/orgs";
-import { hasRole, useMe } from "@/data/session";
 import { useGroups } from "@/data/usage-explore";
 import { useUserLookup } from "@/data/users";
 import { useT as useCommonT } from "@/i18n";
@@ -10,6 +9,7 @@ import { Button } from "@/kit/button";
 import { Segmented } from "@/kit/choices";
 import { Combobox, type ComboboxOption } from "@/kit/combobox";
 import { Select } from "@/kit/select";
+import { useDimension } from "./dimension";
 import { type Dimension, NO_MODEL, OUTCOMES, STATUSES, TASKS, type Usage, WORDS } from "./filter";
 import { groupName } from "./group-name";
 import { useT } from "./t";
@@ -18,14 +18,9 @@ import { useT } from "./t";
 export function Filters({ usage }: { usage: Usage }) {
   const t = useT();
   const c = useCommonT();
-  const me = useMe();
   const { url, set, setUrl, own, mayAll } = usage;
   const active = WORDS.some((it) => url[it]);
-  const dimensions: Dimension[] = own
-    ? ["model", "key"]
-    : me && hasRole(me.role, "admin")
-      ? ["model", "key", "user", "org"]
-      : ["model", "key", "user"];
+  const { all: dimensions } = useDimension(usage);
   return (
     <div className="flex flex-wrap items-center gap-2">
       {mayAll && (
@@ -109,10 +104,12 @@ function DimensionFilter({ by, usage }: { by: Dimension; usage: Usage }) {
   const t = useT();
   const { url, set, own, now } = usage;
   const [text, setText] = useState("");
+  // On much data the four lists cost as much as the page itself, and most people open none.
+  const [near, setNear] = useState(false);
   const { model: _, no_model: __, key_id, user_id, org_id, ...rest } = now;
   // The names of what is chosen must be among the options, too.
   const others = { key: { user_id, org_id }, user: { org_id }, org: {}, model: { key_id, user_id, org_id } };
-  const used = useGroups({ ...rest, ...others[by], group_by: by, limit: 100 }, own);
+  const used = useGroups({ ...rest, ...others[by], group_by: by, limit: 100 }, own, { enabled: near });
   const chosen = useGroups({ ...now, group_by: by, limit: 1 }, own, { enabled: Boolean(url[by]) });
   const found = useFound(by, own ? "" : text);
   const options = new Map<string, ComboboxOption>();
@@ -127,7 +124,8 @@ function DimensionFilter({ by, usage }: { by: Dimension; usage: Usage }) {
     (it) => it.value === url[by] || it.label.toLowerCase().includes(wanted),
   );
   return (
-    <div className="w-36">
+    // biome-ignore lint/a11y/noStaticElementInteractions: it only notices that somebody comes near
+    <div className="w-36" onPointerEnter={() => setNear(true)} onFocus={() => setNear(true)}>
       <Combobox
         aria-label={t.filters[by]}
         placeholder={t.filters[by]}

@@ -7,7 +7,7 @@ import { Pager, usePage } from "@/kit/pager";
 import { Panel } from "@/kit/panel";
 import { type Column, Table } from "@/kit/table";
 import { useUrlState } from "@/kit/url-state";
-import { useDimension } from "./dimension";
+import { SHOWN_GROUPS, useDimension } from "./dimension";
 import { type Dimension, NO_MODEL, type Usage } from "./filter";
 import { groupName } from "./group-name";
 import { useT } from "./t";
@@ -33,7 +33,7 @@ export function Groups({ usage }: { usage: Usage }) {
   const t = useT();
   const { all, by, set } = useDimension(usage);
   const [sortWord] = useUrlState("sort", "-requests");
-  const at = usePage(JSON.stringify([by, usage.filter, usage.range]), 10);
+  const at = usePage(JSON.stringify([by, usage.filter, usage.range]), SHOWN_GROUPS);
   const sort = SORTS.flatMap((it): GroupQuery["sort"][] => [it, `-${it}`]).find((it) => it === sortWord);
   const groups = useGroups(
     { ...usage.now, group_by: by, sort: sort ?? "-requests", limit: at.limit, offset: at.offset },

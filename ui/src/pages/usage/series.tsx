@@ -8,6 +8,7 @@ import { Panel } from "@/kit/panel";
 import { Select } from "@/kit/select";
 import { Skeleton } from "@/kit/skeleton";
 import { useUrlState } from "@/kit/url-state";
+import { SHOWN_GROUPS } from "./dimension";
 import { type Dimension, type Usage, within } from "./filter";
 import { groupName } from "./group-name";
 import { useT } from "./t";
@@ -27,7 +28,8 @@ function useParts(usage: Usage, by: By, metric: Metric): { parts: Part[] | undef
   const t = useT();
   const dimension: Dimension | null = by === "none" || by === "status" ? null : by;
   const groups = useGroups(
-    { ...usage.now, group_by: dimension ?? "model", sort: `-${metric}`, limit: MOST },
+    // The same question as that of the breakdown, as long as both show the same.
+    { ...usage.now, group_by: dimension ?? "model", sort: `-${metric}`, limit: SHOWN_GROUPS, offset: 0 },
     usage.own,
     { enabled: dimension !== null },
   );
@@ -44,7 +46,7 @@ function useParts(usage: Usage, by: By, metric: Metric): { parts: Part[] | undef
     return { parts, error: null };
   }
   if (!dimension) return { parts: [], error: null };
-  const parts = groups.data?.items.flatMap((group) => {
+  const parts = groups.data?.items.slice(0, MOST).flatMap((group) => {
     const filter = within(usage.now, dimension, { id: group.group_id, name: group.model_name ?? "" });
     const id = dimension === "model" ? (group.model_name ?? "") : String(group.group_id);
     return filter ? [{ id, label: groupName(group, dimension, t), filter }] : [];
