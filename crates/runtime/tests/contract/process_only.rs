@@ -74,8 +74,9 @@ async fn a_stop_ends_all_that_the_engine_started() {
     let m = Machine::process();
     let a = m.name();
     // In its group, out of its group, and one that has left its parent, its session and its environment.
-    let script = "sleep 1000 & echo $!; setsid sleep 1000 & echo $!; \
-                  setsid env -i sh -c 'sleep 1000 & echo $!' ; trap 'exit 4' TERM; while :; do sleep 0.05; done";
+    // The trap comes first, because the stop may come as soon as the last line is printed.
+    let script = "trap 'exit 4' TERM; sleep 1000 & echo $!; setsid sleep 1000 & echo $!; \
+                  setsid env -i sh -c 'sleep 1000 & echo $!' ; while :; do sleep 0.05; done";
     let id = m.start(&a, Behaviour::Shell(script)).await.unwrap();
     let pids: Vec<i64> = printed(&m, &a, 3).await.iter().map(|it| it.parse().unwrap()).collect();
     assert!(pids.iter().all(|it| lives(*it)), "{pids:?}");
