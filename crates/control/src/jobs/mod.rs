@@ -331,17 +331,16 @@ fn note(result: StoreResult<()>, what: &str) {
 pub async fn run(jobs: Arc<Jobs>, stop: CancellationToken) {
     let Some(mut waiting) = jobs.waiting.lock().take() else { return };
     let mut work = FuturesUnordered::new();
-    let mut retry = tokio::time::interval(RETRY);
-    let mut recovered = false;
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => break,
-            Some(next) = waiting.recv() => work.push(next),
-            Some(()) = work.next(), if !work.is_empty() => {}
-            _ = retry.tick(), if !recovered => {
-                let done = in_time(jobs.end_interrupted()).await;
-                recovered = done.is_ok();
-                note(done, "jobs that were interrupted could not be ended");
+    {
+        // Polled beside the work: it waits for the writer of the database, which the work may hold.
+        let mut recovery = pin!(recover(&jobs));
+        let mut recovered = false;
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => break,
+                Some(next) = waiting.recv() => work.push(next),
+                Some(()) = work.next(), if !work.is_empty() => {}
+                () = &mut recovery, if !recovered => recovered = true,
             }
         }
     }
@@ -355,6 +354,20 @@ pub async fn run(jobs: Arc<Jobs>, stop: CancellationToken) {
         handle.0.cancel.cancel();
     }
     while work.next().await.is_some() {}
+}
+
+/// Ends the records of jobs that this gateway's predecessor left running, as soon as the database lets it.
+async fn recover(jobs: &Jobs) {
+    let mut retry = tokio::time::interval(RETRY);
+    loop {
+        retry.tick().await;
+        let done = in_time(jobs.end_interrupted()).await;
+        let recovered = done.is_ok();
+        note(done, "jobs that were interrupted could not be ended");
+        if recovered {
+            return;
+        }
+    }
 }
 
 #[cfg(test)]

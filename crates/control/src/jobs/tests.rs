@@ -116,18 +116,18 @@ async fn a_job_that_ended_its_record_itself_is_not_cancelled_afterwards() {
     let gateway = start(&store);
     let mut updates = gateway.jobs.updates();
     let own = store.clone();
+    let (committed, has_committed) = oneshot::channel();
     let ends = |handle: JobHandle| async move {
         let mut tx = own.write().await.unwrap();
         handle.made(json!({ "rows": 1 }));
         assert!(tx.end_job(&handle.completed(Timestamp(7))).await.unwrap());
         tx.commit().await.unwrap();
+        committed.send(()).unwrap();
         handle.cancelled().await;
         Err::<(), _>(ApiError::internal())
     };
     let (job, result) = gateway.jobs.start(JobKind::DbRestore, "p", ends).await.unwrap();
-    while records(&store).await[0].state == JobState::Running {
-        tokio::task::yield_now().await;
-    }
+    has_committed.await.unwrap();
     assert!(gateway.jobs.cancel(job.id));
     assert!(result.await.unwrap().is_err());
     let record = records(&store).await.remove(0);
