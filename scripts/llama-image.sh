@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Makes the image gantry/llama-server:b11434 (a real llama.cpp server for CPUs) available in the Docker engine:
-# the one that is there, else the copy in ../shared, else a build from the sources in the Python registry, which
-# takes 10 to 70 minutes on two cores and is kept in .cache/llama.
+# Makes an image of a real llama.cpp server for CPUs available in the Docker engine, and prints its name: gantry/llama-server:b11434,
+# if it is there or its copy lies in ../shared, else Debian's build of the day (scripts/real-engine.sh). With
+# GANTRY_LLAMA_FROM_SOURCE set, b11434 is built from the sources in the Python registry instead of being taken from elsewhere;
+# that takes 10 to 70 minutes on two cores and is kept in .cache/llama.
 #
 #   scripts/llama-image.sh             make the image
 #   scripts/llama-image.sh --build     only build the server, without Docker; prints where it is
@@ -59,13 +60,20 @@ import() {
 if [ "${1:-}" = --build ]; then
     if [ ! -x "$SERVER" ]; then build; fi
     echo "$SERVER"
-elif docker image inspect "$IMAGE" >/dev/null 2>&1; then
+    exit
+fi
+if docker image inspect "$IMAGE" >/dev/null 2>&1; then
     say "$IMAGE is there"
-elif [ -z "${GANTRY_LLAMA_FROM_SOURCE:-}" ] && [ -r "$COPY" ]; then
+elif [ -n "${GANTRY_LLAMA_FROM_SOURCE:-}" ]; then
+    if [ ! -x "$SERVER" ]; then build; fi
+    import
+elif [ -r "$COPY" ]; then
     loaded=$(docker load -qi "$COPY" | sed 's/^Loaded image: //')
     docker tag "$loaded" "$IMAGE"
     say "$IMAGE loaded"
-else
-    if [ ! -x "$SERVER" ]; then build; fi
+elif [ -x "$SERVER" ]; then
     import
+else
+    exec "$ROOT/scripts/real-engine.sh" --image
 fi
+echo "$IMAGE"

@@ -31,7 +31,7 @@ build() {
     local triple
     triple=$(rustc -vV | sed -n 's/^host: //p')
     # zig is a C compiler and linker that links against any older glibc.
-    python_tools zig cargo-zigbuild cargo-zigbuild==0.24.0 ziglang==0.17.1
+    python_tool zig
     say "building the program (profile dist) for glibc $GLIBC and later: ten minutes on two cores"
     cargo zigbuild --locked --profile dist -p gantry --target "$triple.$GLIBC"
     program=$TARGET/$triple/dist/gantry

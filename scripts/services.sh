@@ -18,10 +18,13 @@ services_start() {
     done
 }
 
+# The folder of this run has everything that it makes: its servers' files and, as TMPDIR, its tests'. What it starts
+# inherits its number. So scripts/sweep.sh finds what it leaves, even if it was killed.
 services_dir() {
     [ -n "$SERVICES_DIR" ] && return 0
-    SERVICES_DIR=$(mktemp -d "${TMPDIR:-/tmp}/gantry-services.XXXXXX")
-    chmod 711 "$SERVICES_DIR"
+    SERVICES_DIR=/tmp/gantry-run-$$
+    export GANTRY_TEST_RUN=$$ TMPDIR=$SERVICES_DIR
+    mkdir -m 711 "$SERVICES_DIR"
     trap services_stop EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
@@ -33,7 +36,7 @@ services_stop() {
         "stop_$service" || true
     done
     SERVICES_UP=()
-    [ -z "$SERVICES_DIR" ] || rm -rf "$SERVICES_DIR"
+    [ -z "$SERVICES_DIR" ] || rm -rf --one-file-system "$SERVICES_DIR"
     SERVICES_DIR=
 }
 
@@ -53,19 +56,19 @@ services_docker() {
     services_dir
     mkdir -p "$CACHE"
     # Every user of the shared dockerd holds this lock shared: see stop_docker.
-    exec 8>"$CACHE/docker.lock"
-    flock -s 8
+    hold -s "$CACHE/docker.lock" || { skip docker "the lock of dockerd can't be taken"; return 1; }
+    DOCKER_LOCK=$HELD
     SERVICES_UP+=(docker)
-    exec 7>"$CACHE/docker.start"
-    flock 7
     export DOCKER_HOST
     DOCKER_HOST=unix://$(docker_run_dir)/docker.sock
+    hold -x "$CACHE/docker.start"
+    local starting=$HELD
     if ! docker_answers; then
         for _ in 1 2 3; do # containerd misses its start timeout on a busy machine
             docker_launch && break
         done
     fi
-    flock -u 7
+    release "$starting"
     if ! docker_answers; then
         skip docker "dockerd did not start: $(tail -1 "$CACHE/dockerd.log")"
         unset DOCKER_HOST
@@ -105,7 +108,7 @@ docker_launch() {
     ! docker_bridge_up 2>/dev/null || network=(--bridge "$(docker_bridge)")
     setsid nohup dockerd "${network[@]}" -H "unix://$run/docker.sock" --data-root "$data" --exec-root "$run/exec" \
         --pidfile "$run/docker.pid" --storage-driver "$driver" --log-level warn \
-        </dev/null >"$CACHE/dockerd.log" 2>&1 7>&- 8>&- &
+        </dev/null >"$CACHE/dockerd.log" 2>&1 &
     wait_for 40 docker_answers
 }
 
@@ -135,15 +138,16 @@ docker_kill() {
 
 # The last one to hold the lock stops the engine.
 stop_docker() {
-    flock -u 8
-    if flock -n 8; then
-        docker_kill
-        rm -rf "$(docker_run_dir)"
-        ip link delete "$(docker_bridge)" 2>/dev/null || true
-    fi
-    # Closing is not enough: a process that a test left behind has the same open file.
-    flock -u 8
-    exec 8>&-
+    release "$DOCKER_LOCK"
+    # shellcheck disable=SC2016 # the inner shell expands it
+    flock -n -o "$CACHE/docker.lock" bash -c '. scripts/lib.sh && . scripts/services.sh && docker_end' || true
+}
+
+# docker_end: ends the dockerd of this checkout, with all that it made in the kernel.
+docker_end() {
+    docker_kill
+    rm -rf "$(docker_run_dir)"
+    ip link delete "$(docker_bridge)" 2>/dev/null || true
 }
 
 # ---- PostgreSQL ----
@@ -173,7 +177,7 @@ services_postgres() {
         port=$(free_port)
         if as_postgres "$bin/pg_ctl" -D "$dir/data" -w -t 60 -s -l "$dir/log" start -o "-p $port -k $dir \
             -c listen_addresses=127.0.0.1 -c fsync=off -c synchronous_commit=off -c full_page_writes=off \
-            -c max_connections=400" >/dev/null 2>&1 7>&- 8>&-; then
+            -c max_connections=400" >/dev/null 2>&1; then
             export TEST_POSTGRES_URL=postgres://postgres@127.0.0.1:$port/postgres
             return 0
         fi
@@ -204,7 +208,7 @@ services_redis() {
     for _ in 1 2 3; do
         port=$(free_port)
         redis-server --port "$port" --bind 127.0.0.1 --save '' --appendonly no --dir "$SERVICES_DIR" \
-            </dev/null >"$SERVICES_DIR/redis.log" 2>&1 7>&- 8>&- &
+            </dev/null >"$SERVICES_DIR/redis.log" 2>&1 &
         REDIS_PID=$!
         if wait_for 10 redis-cli -p "$port" ping && kill -0 "$REDIS_PID" 2>/dev/null; then
             SERVICES_UP+=(redis)
@@ -243,9 +247,10 @@ services_tools() {
 # engine_images: the real engines' images, and the variables that tell the tests about them.
 engine_images() {
     local scripts=$ROOT/scripts
-    if "$scripts/llama-image.sh"; then
-        export GANTRY_TEST_LLAMA_IMAGE=gantry/llama-server:b11434
+    if GANTRY_TEST_LLAMA_IMAGE=$("$scripts/llama-image.sh"); then
+        export GANTRY_TEST_LLAMA_IMAGE
     else
+        unset GANTRY_TEST_LLAMA_IMAGE
         skip engines-llama "the image of llama.cpp's server could not be made"
     fi
     case " ${ENGINES:-} " in

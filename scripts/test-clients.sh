@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `make test-clients`: other people's programs against the gateway: every tests/*/test_*.sh and, in a Python environment
-# with what the requirements.txt files beside them name, every tests/*/test_*.py; or those that the arguments name. A
+# with what tests/requirements.txt names, every tests/*/test_*.py; or those that the arguments name. A
 # script passes when it exits with 0; its last line may count: `N passed, N failed`. They find the program in GANTRY. Ends
 # with such a line itself.
 set -euo pipefail
@@ -8,7 +8,6 @@ cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
 . scripts/lib.sh
 
-VENV=$CACHE/venv
 export GANTRY
 shopt -s nullglob
 [ $# != 0 ] || set -- tests/*/test_*.sh tests/*/test_*.py
@@ -19,17 +18,8 @@ for script in "$@"; do
         *) shell+=("$script") ;;
     esac
 done
-requirements=(tests/*/requirements.txt)
 passed=0
 failed=0
-
-python_env() {
-    need python3 python3 || return 1
-    python3 -c 'import ensurepip' 2>/dev/null || install_packages python3-venv || return 1
-    [ -x "$VENV/bin/pip" ] || python3 -m venv "$VENV" || return 1
-    # shellcheck disable=SC2068
-    "$VENV/bin/pip" install -q ${requirements[@]/#/-r }
-}
 
 # run_one NAME COMMAND...
 run_one() {
@@ -46,7 +36,8 @@ run_one() {
         grep -E '^SKIP |\(seed ' "$log" | sed 's/^/    /' || true
     else
         echo "FAIL $name (exit $status)"
-        tail -200 "$log"
+        # Indented, so that nobody counts its numbers again.
+        tail -200 "$log" | sed 's/^/    /'
     fi
     passed=$((passed + p)) failed=$((failed + f))
     rm "$log"
@@ -60,9 +51,9 @@ for script in "${shell[@]}"; do
 done
 if [ ${#python[@]} = 0 ]; then
     :
-elif python_env; then
+elif python_env venv "$ROOT/tests/requirements.txt"; then
     for script in "${python[@]}"; do
-        run_one "$script" "$VENV/bin/python" "$script"
+        run_one "$script" "$CACHE/venv/bin/python" "$script"
     done
 else
     skip clients "no Python environment with the client libraries could be made"

@@ -4,7 +4,7 @@
 #   GANTRY_KILLS=100      kills of the gateway with running models (25 in `make test`)
 #   GANTRY_PACKAGE_KILLS=1000  kills of an export, an import and a restore each (20 there)
 #   GANTRY_SIM_SEEDS=20000  histories of the reconciler (1000 there)
-#   GANTRY_SEED=…         the seed of the kills and the storm, which a run prints
+#   GANTRY_SEED=…         the seed of the kills, the storm and the property tests, which a run prints
 #   SCHEMA_SEED=…         that of Schemathesis, whose runs print theirs; SCHEMA_EXAMPLES=50 cases for each operation
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,8 +18,13 @@ have cargo || die "Rust is missing: install it with rustup"
 services_start docker postgres tools
 export GANTRY_KILLS=${GANTRY_KILLS:-100} GANTRY_SIM_SEEDS=${GANTRY_SIM_SEEDS:-20000}
 export GANTRY_PACKAGE_KILLS=${GANTRY_PACKAGE_KILLS:-1000}
+# Drawn, so that each run tries other histories. The seed is printed again at the end of a run that failed.
+export GANTRY_SEED=${GANTRY_SEED:-$((RANDOM * 32768 + RANDOM))}
+export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-$GANTRY_SEED}
+say "seed $GANTRY_SEED"
 failed=0
 cargo nextest run --workspace --profile long --no-capture -E 'test(/^(storm|deployment::kills)::/) + test(any_history_with_kills_settles)' ||
     failed=1
 SCHEMA_LONG=1 CLIENT_TIMEOUT=14400 scripts/test-clients.sh tests/schema/test_openapi.py || failed=1
+[ "$failed" = 0 ] || say "to run the same again:  GANTRY_SEED=$GANTRY_SEED make test-long"
 exit "$failed"

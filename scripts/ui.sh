@@ -13,8 +13,7 @@ cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
 . scripts/lib.sh
 
-need node nodejs || die "there is no Node.js"
-need npm npm || die "there is no npm"
+need_node || die "there is no Node.js 20.19 or later"
 ui_packages
 if [ "${1:-}" = --tasks ]; then
     [ -n "${GANTRY_BUILT:-}" ] || cargo build -q -p gantry

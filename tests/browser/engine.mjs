@@ -36,9 +36,18 @@ const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 const textOf = (content) =>
   typeof content === "string" ? content : content.map((it) => it.text ?? "").join(" ");
 
-/** Starts it. `rate`: tokens per second of a long answer. Returns its address what it was asked last, and how often. */
+/**
+ * Starts it. `rate`: tokens per second of a long answer. Returns its address what it was asked last, and how often. After `hold(N)` long
+ * answers wait at their token N, so that they don't end before a slow machine has looked at them, until `hold(M)` or `go()`.
+ */
 export async function startEngine({ rate = 250 } = {}) {
   const seen = { last: undefined, count: 0, cut: 0 };
+  let most = Number.POSITIVE_INFINITY;
+  const held = new EventTarget();
+  const hold = (tokens) => {
+    most = tokens;
+    held.dispatchEvent(new Event("changed"));
+  };
   const server = createServer(async (request, response) => {
     const json = (status, body) => {
       response.writeHead(status, { "content-type": "application/json" });
@@ -59,6 +68,7 @@ export async function startEngine({ rate = 250 } = {}) {
     const say = (delta, finish_reason = null) =>
       response.write(`data: ${JSON.stringify({ id: "x", object: "chat.completion.chunk", created: 1, model: body.model, choices: [{ index: 0, delta, finish_reason }] })}\n\n`);
     response.on("close", () => (seen.cut += response.writableEnded ? 0 : 1));
+    const cut = new Promise((done) => response.once("close", done));
     let count = 0;
     const word = async (it, pause = 5) => {
       say({ content: it });
@@ -87,6 +97,8 @@ export async function startEngine({ rate = 250 } = {}) {
       // By the clock, not by pauses: a timer that is late must not slow the stream.
       const began = performance.now();
       for (const it of long(Number(/long (\d+)/.exec(asked)?.[1] ?? 1000))) {
+        while (count >= most && !response.destroyed)
+          await Promise.race([cut, new Promise((done) => held.addEventListener("changed", done, { once: true }))]);
         if (response.destroyed) return;
         const at = Math.round((performance.timeOrigin + performance.now()) * 10) / 10;
         response.write(`data: ${JSON.stringify({ id: "x", object: "chat.completion.chunk", created: 1, model: body.model, sent: at, choices: [{ index: 0, delta: { content: it }, finish_reason: null }] })}\n\n`);
@@ -95,9 +107,11 @@ export async function startEngine({ rate = 250 } = {}) {
         if (ahead > 1) await sleep(ahead);
       }
     } else if (asked.includes("wait")) {
-      await sleep(20_000);
+      // Both go on until nobody waits for them any more.
+      return cut;
     } else if (asked.includes("sleep")) {
-      for (let at = 0; at < 400 && !response.destroyed; at += 1) await word(`${at} `, 50);
+      for (let at = 0; !response.destroyed; at += 1) await word(`${at} `, 50);
+      return;
     } else if (asked.includes("see")) await word(`I see ${JSON.stringify(body.messages).split("data:image").length - 1} picture.`);
     else await word(`You said: ${asked.slice(0, 200)}`);
     say({}, finish);
@@ -105,7 +119,7 @@ export async function startEngine({ rate = 250 } = {}) {
     response.end("data: [DONE]\n\n");
   });
   await new Promise((done) => server.listen(0, "127.0.0.1", done));
-  return { url: `http://127.0.0.1:${server.address().port}`, seen, stop: () => { server.closeAllConnections(); server.close(); } };
+  return { url: `http://127.0.0.1:${server.address().port}`, seen, hold, go: () => hold(Number.POSITIVE_INFINITY), stop: () => { server.closeAllConnections(); server.close(); } };
 }
 
 if (process.argv[1] === import.meta.filename) console.log((await startEngine()).url);

@@ -14,6 +14,7 @@ import { tmpdir } from "node:os";
 import { extname, join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { beginTest, closePages, counts, endTest, forgetPages, indented, openPage, PATIENCE, shownNow, testNow } from "./pages.mjs";
 
 const UI_FOLDER = fileURLToPath(new URL("../../ui/", import.meta.url));
 // Their packages are those of ui/.
@@ -23,15 +24,13 @@ const axe = readFileSync(fromUi.resolve("axe-core/axe.min.js"), "utf8");
 const shots = process.env.SHOTS;
 if (shots) mkdirSync(shots, { recursive: true });
 
+export { complaintsOfNoTest, counts, openPage, PATIENCE } from "./pages.mjs";
 export const PASSWORD = "correct horse battery";
-/** How long something may take that a person would wait for; the machines of CI are slow. */
-export const PATIENCE = 20_000;
+/** Longest time of a test, in milliseconds. It is for tests that wait again and again: a single wait ends by itself before. */
+const LONGEST_TEST = Number(process.env.TEST_SECONDS ?? 300) * 1000;
 
 let browser;
 const toEnd = [];
-/** Every page that is open, with what was wrong on it. */
-const pages = new Map();
-export const counts = { passed: 0, failed: 0 };
 
 /** Returns the one browser of all files. */
 export async function theBrowser() {
@@ -44,8 +43,8 @@ export async function theBrowser() {
 
 /** Ends what a file has started: the last one first. */
 export async function endAll() {
+  forgetPages();
   for (const end of toEnd.splice(0).reverse()) await end().catch((error) => console.error(String(error)));
-  pages.clear();
 }
 
 export async function closeBrowser() {
@@ -56,12 +55,14 @@ export async function closeBrowser() {
 export const atEnd = (end) => toEnd.push(end);
 
 /** Asks `check` again and again until it says something true, and returns that. */
-export async function until(what, check, patience = PATIENCE) {
-  const end = performance.now() + patience;
+export async function until(what, check) {
+  const end = performance.now() + PATIENCE;
+  const of = testNow();
   for (;;) {
     const found = await check();
     if (found) return found;
-    if (performance.now() > end) assert.fail(`${what} did not happen within ${patience} ms`);
+    if (of.isLate) assert.fail(`${what}, which has not happened`);
+    if (performance.now() > end) assert.fail(`${what} did not happen within ${PATIENCE} ms`);
     await new Promise((done) => setTimeout(done, 20));
   }
 }
@@ -71,37 +72,44 @@ export async function test(name, steps) {
   if (process.env.ONLY && !name.includes(process.env.ONLY)) return true;
   let timer;
   const began = performance.now();
-  const open = new Set(pages.keys());
+  const me = beginTest(name);
   const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error("the test takes too long")), Number(process.env.TEST_SECONDS ?? 120) * 1000);
+    timer = setTimeout(() => reject(new TooLong(`the test takes longer than ${LONGEST_TEST / 1000} s`)), LONGEST_TEST);
   });
+  const walk = steps();
   try {
-    await Promise.race([steps(), late]);
-    const wrong = [...pages.values()].flatMap((it) => it.wrong);
-    assert.deepEqual(wrong, [], "the pages have no complaint");
+    await Promise.race([walk, late]);
+    assert.deepEqual(me.wrong, [], "the pages have no complaint");
     counts.passed += 1;
+    me.passed = true;
     console.log(`ok ${name} (${((performance.now() - began) / 1000).toFixed(1)} s)`);
     return true;
   } catch (error) {
     counts.failed += 1;
-    console.log(`FAIL ${name}\n${indented(error.stack ?? String(error))}`);
-    for (const [page, { wrong }] of pages) {
-      if (page.isClosed()) continue;
-      console.log(indented(`at ${page.url()}${wrong.length > 0 ? `, with complaints: ${wrong.join("; ")}` : ""}`));
-      const seen = await page.getByRole("main").or(page.locator("body")).first().ariaSnapshot({ timeout: 2000 }).catch(() => "");
-      console.log(indented(seen.slice(0, 4000)));
-      if (shots) await page.screenshot({ path: join(shots, `failed-${counts.failed}.png`) }).catch(() => {});
-      // What the test opened must not stand in the way of the next one.
-      if (!open.has(page)) await page.close();
-    }
+    const shown = await shownNow();
+    const isLate = error instanceof TooLong;
+    const awaited = isLate ? `\nIt waited for: ${await giveUp(me, walk)}` : "";
+    console.log(`FAIL ${name}\n${indented((error.stack ?? String(error)) + awaited)}`);
+    if (me.wrong.length > 0) console.log(indented(`complaints of the pages: ${me.wrong.join("; ")}`));
+    console.log(indented(shown));
+    // Without its pages the rest of the file makes no sense.
+    if (isLate) throw new WalkEnded();
     return false;
   } finally {
     clearTimeout(timer);
-    for (const it of pages.values()) it.wrong.length = 0;
+    await endTest(me);
   }
 }
 
-const indented = (text) => text.replace(/^/gm, "    ");
+class TooLong extends Error {}
+
+/** Ends a test that takes too long, by closing all pages. Returns what it waited for: that fails then, and says what it was. */
+async function giveUp(test, walk) {
+  test.isLate = true;
+  await closePages();
+  const silent = new Promise((said) => setTimeout(said, 10_000, "something that is neither on a page nor an `until`"));
+  return Promise.race([walk.then(() => "nothing: it ended meanwhile", (error) => error.stack ?? String(error)), silent]);
+}
 
 /** The same for one step of a walk: the next ones make no sense after a failure, so the file ends. */
 export async function step(name, steps) {
@@ -110,7 +118,16 @@ export async function step(name, steps) {
 
 export class WalkEnded extends Error {}
 
-/** A port that nothing listens on now. */
+/** A promise as `new Promise(steps)` makes it, which fails after PATIENCE. */
+export function within(what, steps) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`${what} did not happen within ${PATIENCE} ms`)), PATIENCE);
+  });
+  return Promise.race([new Promise(steps), late]).finally(() => clearTimeout(timer));
+}
+
+/** A port that nothing listens on now; soon somebody may. A program that can, takes port 0 and says what it got. */
 export async function freePort() {
   const server = createServer();
   await new Promise((done) => server.listen(0, "127.0.0.1", done));
@@ -144,26 +161,40 @@ export async function startGateway({ settings = {}, owner = true, engine = "", d
         ...(owner ? { ADMIN_BOOTSTRAP_USERNAME: "ada", ADMIN_BOOTSTRAP_PASSWORD: PASSWORD } : {}),
         ...settings,
       },
-      stdio: ["ignore", "pipe", "inherit"],
+      stdio: ["ignore", "pipe", "pipe"],
     });
-    const links = await new Promise((found, ended) => {
+    let said = "";
+    child.stderr.on("data", (text) => {
+      said = (said + text).slice(-4000);
+      process.stderr.write(text);
+    });
+    const links = await within("the start of the gateway", (found, ended) => {
       const seen = {};
-      child.once("exit", (code) => ended(new Error(`the gateway ended with ${code}`)));
+      // Not before all that it said was read.
+      child.once("close", (code) => ended(Object.assign(new Error(`the gateway ended with ${code}`), { said })));
       createInterface({ input: child.stdout }).on("line", (line) => {
         const link = /https?:\S+/.exec(line)?.[0];
         if (line.includes("UI and API")) seen.ui = link;
         if (line.includes("Set-up")) seen.setup = link;
         if (seen.ui && (owner || seen.setup)) found(seen);
       });
+    }).catch((error) => {
+      child.kill("SIGKILL");
+      throw error;
     });
-    child.removeAllListeners("exit");
+    child.removeAllListeners("close");
     gateway.url = new URL(links.ui).origin;
     gateway.setup = links.setup;
     port = Number(new URL(links.ui).port);
   };
   const end = async (signal) => {
-    const gone = new Promise((done) => child.once("exit", done));
-    if (child.exitCode === null && child.signalCode === null && child.kill(signal)) await gone;
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const gone = within(`the end of the gateway after ${signal}`, (done) => child.once("exit", done));
+    child.kill(signal);
+    await gone.catch((error) => {
+      child.kill("SIGKILL");
+      throw error;
+    });
   };
   try {
     await start();
@@ -172,25 +203,29 @@ export async function startGateway({ settings = {}, owner = true, engine = "", d
     throw error;
   }
   gateway.ui = `${gateway.url}/ui`;
-  atEnd(async () => {
-    await end("SIGTERM");
-    rmSync(dir, { recursive: true, force: true });
-  });
+  atEnd(() => end("SIGTERM").finally(() => rmSync(dir, { recursive: true, force: true })));
 
   /** Ends it at once, as the kernel would. Its engines go on. */
   gateway.kill = () => end("SIGKILL");
-  /** Starts it again, at the same address. */
-  gateway.start = start;
+  /** Starts it again, at the same address, which another program may have for a moment. */
+  gateway.start = () =>
+    until("the port of the gateway is free again", () =>
+      start().then(() => true, (error) => {
+        if (!/address.*in use/i.test(error.said)) throw error;
+      }));
   /** Signs in without a page. Returns a function that calls the API: `(method, path, body) => answer`. */
   gateway.as = async (username = "ada", password = PASSWORD) => {
     const answer = await fetch(`${gateway.url}/auth/login`, {
       method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ username, password }),
+      signal: AbortSignal.timeout(PATIENCE),
     });
     assert.equal(answer.status, 200, await answer.text());
     const cookie = answer.headers.get("set-cookie").split(";")[0];
     const call = async (method, path, body) => {
       const headers = { cookie, ...(body ? { "content-type": "application/json" } : {}) };
-      const reply = await fetch(`${gateway.url}${path}`, { method, headers, body: body && JSON.stringify(body) });
+      const signal = AbortSignal.timeout(PATIENCE);
+      const asked = fetch(`${gateway.url}${path}`, { method, headers, body: body && JSON.stringify(body), signal });
+      const reply = await asked.catch((error) => assert.fail(`${method} ${path}: ${error.cause ?? error}`));
       const text = await reply.text();
       assert.ok(reply.ok, `${method} ${path}: ${reply.status} ${text}`);
       return text === "" ? undefined : JSON.parse(text);
@@ -230,56 +265,6 @@ async function serveInItsPlace(context, gateway) {
       return route.fulfill({ status: 404, body: "" });
     }
   });
-}
-
-/** Opens one more page in a context: a tab. It complains of every fault, unless `page.allow` names it. */
-export async function openPage(context) {
-  const page = await context.newPage();
-  page.setDefaultTimeout(PATIENCE);
-  const allowed = [];
-  const it = { wrong: [], answers: [] };
-  const complain = (text) => {
-    if (!allowed.some((pattern) => pattern.test(text))) it.wrong.push(text);
-  };
-  /** Faults that the test makes itself, as patterns: `403 GET /admin/users`, `lost GET /admin/models`, or a text. */
-  page.allow = (...patterns) => allowed.push(...patterns);
-  page.forbid = () => allowed.splice(0);
-  page.complaints = it.wrong;
-  /** Every answer of the gateway, as `200 GET /path`. */
-  page.answers = it.answers;
-  // Requests without an answer.
-  const open = new Set();
-  page.pending = () => open.size;
-  page.on("request", (request) => open.add(request));
-  page.on("requestfinished", (request) => open.delete(request));
-  page.on("requestfailed", (request) => open.delete(request));
-  // The stream of events never ends, nor does a log that is followed.
-  page.on("response", (answer) => answer.headers()["content-type"]?.startsWith("text/event-stream") && open.delete(answer.request()));
-  page.on("framenavigated", (frame) => frame === page.mainFrame() && open.clear());
-  page.on("pageerror", (error) => complain(`error: ${error}`));
-  page.on("console", (message) => {
-    // What could not be fetched is told below, with its address.
-    if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) complain(`console: ${message.text()}`);
-  });
-  page.on("response", (answer) => {
-    const { pathname } = new URL(answer.url());
-    const line = `${answer.status()} ${answer.request().method()} ${pathname}`;
-    it.answers.push(line);
-    // A page that is not signed in asks who it is: 401 is an answer, not a fault.
-    if (answer.status() >= 400 && line !== "401 GET /auth/me") complain(line);
-  });
-  page.on("requestfailed", (request) => {
-    // What a page that is left no longer needs is aborted.
-    if (request.failure()?.errorText !== "net::ERR_ABORTED")
-      complain(`lost ${request.method()} ${new URL(request.url()).pathname}: ${request.failure()?.errorText}`);
-  });
-  await page.addInitScript(() => {
-    addEventListener("securitypolicyviolation", (event) =>
-      console.error(`content security policy: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
-  });
-  pages.set(page, it);
-  page.on("close", () => setTimeout(() => pages.delete(page)));
-  return page;
 }
 
 /** Fills in the sign-in, as somebody would. */

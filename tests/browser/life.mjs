@@ -24,8 +24,8 @@ export async function fill(gateway) {
   await model("a-model-that-rests-with-a-name-that-is-longer-than-any-column-of-a-table-can-be");
   for (const it of [running, failed]) await api("POST", `/admin/models/${it.id}/start`, {});
   const state = async (it) => (await api("GET", `/admin/models/${it.id}`)).state;
-  await until("the start", async () => (await state(running)) === "running", 60_000);
-  await until("the failure", async () => (await state(failed)) === "failed", 60_000);
+  await until("the start", async () => (await state(running)) === "running");
+  await until("the failure", async () => (await state(failed)) === "failed");
   await api("POST", "/admin/models/registry", { served_name: "elsewhere/large", url: "http://127.0.0.1:9" });
   const org = await api("POST", "/admin/orgs", { name: "Acme", budget_tokens_month: 1_000_000 });
   for (const role of ["user", "org_admin", "admin"])
@@ -45,7 +45,7 @@ export async function fill(gateway) {
     content: "A **gantry crane** stands on legs and spans its load:\n\n1. The *trolley* runs along the beam.\n2. The hoist lifts.\n\n```python\nload = beam.capacity - hoist.weight\n```\n\n| Part | Mass |\n|---|---:|\n| Beam | 12 t |\n",
   });
   await api("POST", "/admin/deployment/export", { output_dir: "first" });
-  await until("the export", async () => (await api("GET", "/admin/deployment/jobs"))[0]?.state !== "running", 60_000);
+  await until("the export", async () => (await api("GET", "/admin/deployment/jobs"))[0]?.state !== "running");
   return { api, running, failed, adapted, chat, token };
 }
 

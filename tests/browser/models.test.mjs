@@ -18,7 +18,7 @@ export default async function () {
   const button = (name, on = page) => on.getByRole("button", { name, exact: true });
   const row = (name) => page.getByRole("row", { name });
   const tab = async (name) => page.getByRole("tab", { name, exact: true }).click();
-  const runs = () => main.getByText("Running", { exact: true }).first().waitFor({ timeout: 60_000 });
+  const runs = () => main.getByText("Running", { exact: true }).first().waitFor();
   const open = async (path, title) => {
     await page.goto(`${gateway.ui}${path}`);
     await heading(page, title).waitFor();
@@ -106,7 +106,7 @@ export default async function () {
 
   await step("a start shows its phases and its log", async () => {
     // Long enough to be looked at; it is deleted while it loads.
-    const slow = await api("POST", "/admin/models", { ...record, served_name: "slow", extra_args: ["--sim-load-seconds", "60"] });
+    const slow = await api("POST", "/admin/models", { ...record, served_name: "slow", extra_args: ["--sim-load-seconds", "600"] });
     await open("/models", "Models");
     await button("Start: slow").click();
     const start = page.getByRole("region", { name: "Start of slow" });

@@ -1,19 +1,24 @@
 // The playground: questions, answers, what goes wrong meanwhile, parameters, pictures, models side by side, vectors and ranks.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
 import { startEngine } from "./engine.mjs";
-import { atEnd, freePort, heading, look, rail, startGateway, step, until } from "./harness.mjs";
+import { atEnd, heading, look, rail, startGateway, step, until, within } from "./harness.mjs";
 
 const LONG = "un-modèle-très-long-😀-with-a-name-that-does-not-fit-anywhere-at-all-in-390-pixels";
 
 /** Starts a simulator that makes vectors. Returns its address. */
 async function startVectors() {
-  const port = String(await freePort());
-  const args = ["engine-sim", "--host", "127.0.0.1", "--port", port, "--model", "x", "--served-model-name", "vectors", "--runner", "pooling"];
-  const child = spawn(process.env.GANTRY, args, { stdio: "ignore" });
+  const args = ["engine-sim", "--host", "127.0.0.1", "--port", "0", "--model", "x", "--served-model-name", "vectors", "--runner", "pooling"];
+  const child = spawn(process.env.GANTRY, args, { stdio: ["ignore", "ignore", "pipe"] });
   atEnd(async () => void child.kill());
-  await until("the start of the simulator", () => fetch(`http://127.0.0.1:${port}/health`).then((it) => it.ok, () => false));
-  return `http://127.0.0.1:${port}`;
+  return within("the start of the simulator", (found, ended) => {
+    child.once("exit", (code) => ended(new Error(`the simulator ended with ${code}`)));
+    createInterface({ input: child.stderr }).on("line", (line) => {
+      const address = /server on (http:\S+)/.exec(line)?.[1];
+      if (address) found(address);
+    });
+  });
 }
 
 export default async function () {
@@ -207,6 +212,7 @@ export default async function () {
 
   await step("what grows lets go of a reader who scrolls up", async () => {
     await fresh();
+    engine.hold(900);
     await ask("long 1500");
     await until("something to scroll", async () => conversation().evaluate((box) => box.scrollHeight > box.clientHeight + 400));
     await conversation().hover();
@@ -214,6 +220,7 @@ export default async function () {
     await page.getByRole("button", { name: "To the end" }).waitFor();
     const place = () => conversation().evaluate(({ scrollTop, scrollHeight }) => ({ scrollTop, scrollHeight }));
     const before = await place();
+    engine.hold(1200);
     const after = await until("more text", async () => {
       const now = await place();
       return now.scrollHeight > before.scrollHeight + 100 && now;
@@ -222,6 +229,7 @@ export default async function () {
     await page.getByRole("button", { name: "To the end" }).click();
     await page.getByRole("button", { name: "Stop", exact: true }).click();
     await conversation().getByText("stopped by you").waitFor();
+    engine.go();
   });
 
   // What happens to an answer while its page is away, at one place: whether the page or the gateway holds it, nothing of it is lost.
@@ -235,6 +243,8 @@ export default async function () {
     await text.waitFor();
     const after = await text.textContent();
     assert.ok(after.startsWith(before.trim()), `${before} → ${after}`);
+    await page.getByRole("button", { name: "Stop", exact: true }).click();
+    await conversation().getByText("stopped by you").last().waitFor();
     await fresh();
     await ask("long 300");
     await conversation().getByText(/brown fox/).first().waitFor();

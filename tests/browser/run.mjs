@@ -3,7 +3,7 @@
 import { readdirSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { closeBrowser, counts, endAll, WalkEnded } from "./harness.mjs";
+import { closeBrowser, complaintsOfNoTest, counts, endAll, WalkEnded } from "./harness.mjs";
 
 const here = import.meta.dirname;
 const named = process.argv.slice(2).map((it) => resolve(it));
@@ -17,6 +17,8 @@ for (const file of files) {
   console.log(`# ${basename(file)}`);
   try {
     await (await import(pathToFileURL(file).href)).default();
+    const wrong = complaintsOfNoTest();
+    if (wrong.length > 0) throw new Error(`while no test ran, pages complained: ${wrong.join("; ")}`);
   } catch (error) {
     if (!(error instanceof WalkEnded)) {
       counts.failed += 1;

@@ -25,8 +25,8 @@ export async function startSheet() {
   };
   const used = await model(USED);
   const broken = await model(BROKEN, { extra_args: ["--no-such-argument"] });
-  await until("the start", () => used("running"), 60_000);
-  await until("the failure", () => broken("failed"), 60_000);
+  await until("the start", () => used("running"));
+  await until("the failure", () => broken("failed"));
   const org = await api("POST", "/admin/orgs", { name: "Acme" });
   for (const [username, requests] of Object.entries(PEOPLE)) {
     const user = await api("POST", "/admin/users", { username, password: PASSWORD, role: "user", org_id: org.id });

@@ -220,7 +220,7 @@ export default async function () {
     await dialog.getByRole("alert").getByText("The gateway does not answer.").waitFor();
     await look(page, "gateway-lost");
     await gateway.start();
-    await page.getByText(/^The gateway has not answered since/).waitFor({ state: "detached", timeout: 30_000 });
+    await page.getByText(/^The gateway has not answered since/).waitFor({ state: "detached" });
     page.forbid();
     assert.equal(await name.inputValue(), "typed while it was gone");
     await dialog.getByRole("button", { name: "Create key" }).click();
@@ -239,7 +239,7 @@ export default async function () {
     await lost.waitFor();
     assert.equal(await page.evaluate(() => document.documentElement.scrollHeight - innerHeight), 0);
     await gateway.start();
-    await lost.waitFor({ state: "detached", timeout: 30_000 });
+    await lost.waitFor({ state: "detached" });
     page.forbid();
   });
 

@@ -127,7 +127,7 @@ async function walk(words) {
     await press(button(words.apply, dialog));
     await dialog.waitFor({ state: "detached" });
     await focusStays();
-    await main.getByText(words.running, { exact: true }).first().waitFor({ timeout: 60_000 });
+    await main.getByText(words.running, { exact: true }).first().waitFor();
     await link(words.overview, rail).click();
     await page.getByText(words.healthy).waitFor();
   });
@@ -163,7 +163,7 @@ async function walk(words) {
     await write(words.folder, "disk", main);
     await press(button(words.export, main));
     const jobs = page.getByRole("table");
-    await jobs.getByText(words.completed, { exact: true }).waitFor({ timeout: 60_000 });
+    await jobs.getByText(words.completed, { exact: true }).waitFor();
     await focusStays();
     await press(jobs.getByRole("button", { name: /^Export/ }));
     for (const name of [NEW, USED, BROKEN]) await jobs.getByText(name, { exact: true }).first().waitFor();

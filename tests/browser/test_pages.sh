@@ -5,8 +5,7 @@ cd "$(dirname "$0")"
 # shellcheck source=scripts/lib.sh
 . ../../scripts/lib.sh
 
-need node nodejs || { skip browser "no Node.js"; exit 0; }
-need npm npm || { skip browser "no npm"; exit 0; }
+need_node || { skip browser "no Node.js 20.19 or later"; exit 0; }
 need chromium chromium || { skip browser "no Chromium"; exit 0; }
 ui_packages
 CHROMIUM=$(command -v chromium)

@@ -12,10 +12,12 @@ import re
 import subprocess
 import sys
 import tempfile
-import threading
 import urllib.request
 
-HERE = pathlib.Path(__file__).parent
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from common import PATIENCE, end, end_with_us, first_match  # noqa: E402
+
 PAGE = HERE / "../../docs/clients.md"
 GANTRY = os.environ["GANTRY"]
 OWNER = {"username": "owner", "password": "owner-password"}
@@ -25,6 +27,8 @@ ENGINES = [
     ("bge", "embed", ["--flavour", "vllm", "--runner", "pooling"]),
     ("reranker", "embed", ["--flavour", "vllm", "--runner", "pooling"]),
 ]
+# Longest time of a snippet, in seconds. It imports large libraries and sends several requests.
+LONGEST = 300
 SNIPPET = re.compile(r"<!-- test: (\S+) -->\n```(\w+)\n(.*?)```", re.S)
 COMMANDS = {"python": ([sys.executable], "py"), "js": (["node"], "mjs"), "sh": (["bash", "-eu"], "sh")}
 
@@ -32,18 +36,8 @@ COMMANDS = {"python": ([sys.executable], "py"), "js": (["node"], "mjs"), "sh": (
 def announced(stack, command, pattern, stream, **options):
     """Starts a program that ends with the stack, and gives the first group of `pattern` in what it prints."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True, **{stream: subprocess.PIPE}, **options)
-
-    def end():
-        process.terminate()
-        process.wait(timeout=60)
-
-    stack.callback(end)
-    for line in (lines := iter(getattr(process, stream).readline, "")):
-        if match := re.search(pattern, line):
-            # Somebody has to read on, or the program blocks.
-            threading.Thread(target=lambda: [None for _ in lines], daemon=True).start()
-            return match.group(1)
-    raise RuntimeError(f"{command} ended before it was ready")
+    stack.callback(end, process)
+    return first_match(pattern, getattr(process, stream))
 
 
 class Gateway:
@@ -69,30 +63,34 @@ class Gateway:
     def post(self, path, body):
         request = urllib.request.Request(self.url + path, json.dumps(body).encode())
         request.add_header("content-type", "application/json")
-        with self.opener.open(request, timeout=60) as answer:
+        with self.opener.open(request, timeout=PATIENCE) as answer:
             return json.load(answer)
 
 
 def run(gateway, language, text):
     """Runs a snippet as somebody does who copied it; gives what is wrong with it, or nothing."""
     command, suffix = COMMANDS[language]
-    # Beside node_modules, where Node looks for packages.
-    with tempfile.TemporaryDirectory(dir=HERE) as folder:
+    with tempfile.TemporaryDirectory() as folder:
+        # Where Node looks for packages.
+        os.symlink(HERE / "node_modules", f"{folder}/node_modules")
         file = pathlib.Path(folder) / f"snippet.{suffix}"
         file.write_text(text.replace("https://ai.example.org", gateway.url))
         home = pathlib.Path(folder) / "home"
         home.mkdir()
         env = {"PATH": os.environ["PATH"], "HOME": str(home), "GANTRY_API_KEY": gateway.key, "NO_PROXY": "*",
                "LLM_USER_PATH": str(home), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}  # fmt: skip
-        done = subprocess.run(
-            [*command, file], env=env, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300
-        )
+        options = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": LONGEST}
+        try:
+            done = subprocess.run([*command, file], env=env, cwd=folder, **options)
+        except subprocess.TimeoutExpired as late:
+            return f"it took longer than {LONGEST} s: {(late.stdout or b'')[-2000:].decode(errors='replace')}"
         if done.returncode:
             return f"it ended with {done.returncode}: {(done.stdout + done.stderr)[-2000:]}"
         return None if done.stdout.strip() else f"it printed nothing: {done.stderr[-2000:]}"
 
 
 def main():
+    end_with_us()
     snippets = SNIPPET.findall(PAGE.read_text())
     assert len(snippets) >= 13, "the page has marked snippets"
     failed = 0

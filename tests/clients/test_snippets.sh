@@ -6,19 +6,9 @@ cd "$(dirname "$0")"
 # shellcheck source=scripts/lib.sh
 . ../../scripts/lib.sh
 
-need python3 python3 || { skip snippets "no Python"; exit 0; }
-need node nodejs || { skip snippets "no Node.js"; exit 0; }
-need npm npm || { skip snippets "no npm"; exit 0; }
+need_node || { skip snippets "no Node.js 20.19 or later"; exit 0; }
 need curl curl || { skip snippets "no curl"; exit 0; }
-python3 -c 'import ensurepip' 2>/dev/null || install_packages python3-venv
-
+python_env venv-snippets "$PWD/snippets.txt" || { skip snippets "the client libraries can't be fetched"; exit 0; }
 venv=$CACHE/venv-snippets
-if [ ! -x "$venv/bin/python" ] || ! cmp -s snippets.txt "$venv/installed"; then
-    python3 -m venv "$venv"
-    # uv unpacks 140 packages in seconds; pip takes minutes.
-    "$venv/bin/pip" install -q uv==0.13.9
-    "$venv/bin/uv" pip install -q --python "$venv/bin/python" -r snippets.txt
-    cp snippets.txt "$venv/installed"
-fi
-npm ci --silent
+tries npm ci --silent --prefer-offline
 PATH=$venv/bin:$PATH exec "$venv/bin/python" snippets.py

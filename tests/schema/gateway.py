@@ -9,12 +9,16 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 import urllib.error
 import urllib.request
 import uuid
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from common import PATIENCE, end, first_match  # noqa: E402
 
 GANTRY = os.environ["GANTRY"]
 OWNER = {"username": "owner", "password": "owner-password"}
@@ -27,24 +31,6 @@ CONFIG = {
 }  # fmt: skip
 # Served by the models that run from the beginning, one for each kind of work.
 SERVED = {"generate": "here", "embed": "vectors"}
-
-
-def first_match(pattern, stream, seconds=60):
-    """The first group of `pattern` in a child's output; a thread reads on, so that the child never blocks."""
-    found, lines, event = [], [], threading.Event()
-
-    def read():
-        for line in stream:
-            lines.append(line)
-            if not found and (match := re.search(pattern, line)):
-                found.append(match.group(1))
-                event.set()
-        event.set()
-
-    threading.Thread(target=read, daemon=True).start()
-    if not event.wait(seconds) or not found:
-        raise RuntimeError(f"no {pattern!r} in {''.join(lines)}")
-    return found[0]
 
 
 def postgres(stack, url):
@@ -131,7 +117,7 @@ class Gateway:
         self.wait_for_models("running", range(1, self.last_model + 1))
 
     def wait_for_models(self, wanted, ids):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         for id in ids:
             while (model := self.call("GET", f"/admin/models/{id}", self.cookies["owner"]))["state"] != wanted:
                 if model["state"] == "failed" or time.monotonic() > deadline:
@@ -139,12 +125,7 @@ class Gateway:
                 time.sleep(0.1)
 
     def end(self):
-        self.process.terminate()
-        try:
-            self.process.wait(timeout=60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        end(self.process)
         # Engines outlive their gateway. Each process of theirs says whose it is in its environment.
         with open(f"{self.dir}/data/instance") as file:
             mark = f"GANTRY_ENGINE_INSTANCE={file.read().strip()}/".encode()
@@ -163,7 +144,7 @@ class Gateway:
             request.data = json.dumps(body).encode()
             request.add_header("content-type", "application/json")
         try:
-            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=PATIENCE) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             said = self.log_text()[-3000:]
@@ -175,7 +156,7 @@ class Gateway:
         request = urllib.request.Request(f"{self.url}/auth/login", method="POST")
         request.data = json.dumps({"username": username, "password": password}).encode()
         request.add_header("content-type", "application/json")
-        urllib.request.build_opener(*handlers).open(request, timeout=60).close()
+        urllib.request.build_opener(*handlers).open(request, timeout=PATIENCE).close()
         return next(it.value for it in jar)
 
     def log_text(self):

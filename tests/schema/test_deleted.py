@@ -14,6 +14,9 @@ import urllib.request
 from gateway import Gateway
 from test_openapi import databases
 
+# Found by way of `gateway`.
+from common import PATIENCE, end_with_us  # noqa: E402, I001
+
 # Path of a kind of object, the path of one of them, who makes it, and what from (`{n}` makes names unique).
 KINDS = [
     ("/admin/orgs", "/admin/orgs/{id}", "owner", {"name": "gone {n}"}),
@@ -56,7 +59,7 @@ def ask(gateway, method, path, role, body, key=None):
         request.data = json.dumps(body).encode()
         request.add_header("content-type", "application/json")
     try:
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=120) as answer:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=PATIENCE) as answer:
             return answer.status, json.loads(answer.read() or b"null")
     except urllib.error.HTTPError as error:
         return error.code, json.loads(error.read() or b"null")
@@ -129,6 +132,7 @@ def kinds_without_a_row(document):
 
 
 def main():
+    end_with_us()
     passed = failed = 0
     for database in databases():
         with contextlib.ExitStack() as stack:

@@ -29,6 +29,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from gateway import ROLES, Gateway
 
+# Found by way of `gateway`.
+from common import PATIENCE  # noqa: E402, I001
+
 LONG = os.environ.get("SCHEMA_LONG") == "1"
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXAMPLES = int(os.environ.get("SCHEMA_EXAMPLES", 50 if LONG else 1))
@@ -141,7 +144,7 @@ def check(gateway, role, seed, covered, fuzzed):
             f"{gateway.url}/openapi.json", "--phases", "examples,coverage,fuzzing,stateful", "--no-color",
             # One worker: two at once trip over each other inside of Python 3.11's parser, which Hypothesis uses
             # (SystemError: AST constructor recursion depth mismatch, python/cpython#106905).
-            "--max-examples", str(EXAMPLES), "--seed", str(seed), "--workers", "1", "--request-timeout", "30",
+            "--max-examples", str(EXAMPLES), "--seed", str(seed), "--workers", "1", "--request-timeout", str(PATIENCE),
             "--continue-on-failure", "--warnings", "off", "--suppress-health-check", "all",
             "--generation-database", "none",
             # A connection may be closed for its idleness just when it is used again. A gateway that ends or panics is found.
@@ -173,7 +176,7 @@ def run(command, place, env):
             # With an interrupt it tells what it found until then.
             process.send_signal(signal.SIGINT)
             try:
-                process.wait(timeout=10)
+                process.wait(timeout=PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -204,11 +207,20 @@ def databases():
     return named
 
 
+def again(database, seed):
+    """What runs all roles of a long run again. The seeds of a short run are the same in any case."""
+    settings = f"SCHEMA_LONG=1 SCHEMA_SEED={seed} SCHEMA_EXAMPLES={EXAMPLES} SCHEMA_DATABASES={database}"
+    return f"{settings} scripts/test-clients.sh tests/schema/test_openapi.py"
+
+
 def check_all(database, named):
     """How many roles passed and failed on this database, which is one of `named`."""
     roles = os.environ.get("SCHEMA_ROLES", " ".join(ROLES)).split()
     fixed = os.environ.get("SCHEMA_SEED") or (None if LONG else SEEDS[database])
     seed = int(fixed) if fixed else random.randrange(1 << 31)
+    if not fixed:
+        with LOCK:
+            print(f"{database} (seed {seed}), the same again: {again(database, seed)}", flush=True)
     passed = failed = 0
     with contextlib.ExitStack() as stack:
         try:
@@ -232,6 +244,8 @@ def check_all(database, named):
                 print(output, end="")
                 word = "PASS" if good else "FAIL"
                 print(f"{word} {database} as {role} (seed {seed}, {seconds:.0f} s{note})", flush=True)
+                if LONG and not good:
+                    print(f"    the same again: {again(database, seed)}", flush=True)
             passed, failed = passed + good, failed + (not good)
     return passed, failed
 

@@ -11,22 +11,25 @@ import json
 import os
 import re
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.request
 
 import openai
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from common import PATIENCE, end, end_with_us, first_match  # noqa: E402
 
 GANTRY = os.environ["GANTRY"]
 IMAGE = "localhost/gantry-engine-sim-vllm:0.32.0"
 OWNER = {"username": "owner", "password": "owner-password"}
 HELLO = [{"role": "user", "content": "Hello there"}]
 MAX_BODY = 20_000
+# At 50 tokens in a second all of them take longer than anybody waits.
+LONG = 10_000
 # Served name, task, and the simulator's options.
 ENGINES = [
     ("chat", "generate", {}),
@@ -41,32 +44,14 @@ ENGINES = [
 # ---- the gateway and its engines ----
 
 
-def until(what, probe, seconds=60):
+def until(what, probe):
     """Asks again and again until `probe` gives something true."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE
     while not (value := probe()):
         if time.monotonic() > deadline:
             raise TimeoutError(what)
         time.sleep(0.05)
     return value
-
-
-def first_match(pattern, stream, seconds=60):
-    """The first group of `pattern` in the lines of a child's output; a thread reads on, so that it never blocks."""
-    found, lines = [], []
-
-    def read():
-        for line in stream:
-            lines.append(line)
-            if match := re.search(pattern, line):
-                found.append(match.group(1))
-
-    thread = threading.Thread(target=read, daemon=True)
-    thread.start()
-    until(f"no {pattern!r} in {lines}", lambda: found or not thread.is_alive(), seconds)
-    if not found:
-        raise RuntimeError(f"it ended: {''.join(lines)}")
-    return found[0]
 
 
 class Gateway:
@@ -104,22 +89,13 @@ class Gateway:
 
     def use_ids_of_our_own(self):
         """Containers are named after model ids, and other gateways may use the low ones."""
-        with contextlib.closing(sqlite3.connect(f"{self.dir}/data/gantry.db", timeout=10)) as database, database:
+        with contextlib.closing(sqlite3.connect(f"{self.dir}/data/gantry.db", timeout=PATIENCE)) as database, database:
             start = 10_000_000 + time.time_ns() // 1_000_000 % 100_000_000
             database.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('models', ?)", [start])
 
     def child(self, command, **options):
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True, **options)
-
-        def end():
-            process.terminate()
-            try:
-                process.wait(timeout=60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-        self.stack.callback(end)
+        self.stack.callback(end, process)
         return process
 
     def call(self, method, path, body=None):
@@ -127,7 +103,7 @@ class Gateway:
         if body is not None:
             request.data = json.dumps(body).encode()
             request.add_header("content-type", "application/json")
-        with self.opener.open(request, timeout=60) as answer:
+        with self.opener.open(request, timeout=PATIENCE) as answer:
             return json.load(answer)
 
     def start_engines(self):
@@ -170,7 +146,7 @@ class Gateway:
 
     def client(self, kind=openai.OpenAI, **key):
         token = self.call("POST", "/admin/keys", key)["token"]
-        return kind(base_url=f"{self.url}/v1", api_key=token, max_retries=0, timeout=30)
+        return kind(base_url=f"{self.url}/v1", api_key=token, max_retries=0, timeout=PATIENCE)
 
 
 # ---- the tests ----
@@ -223,9 +199,9 @@ def test_stream_with_usage(gateway):
 
 
 def test_tokens_come_as_they_are_made(gateway):
-    # All of them take 80 s: who waits for the last one gives up before the first.
-    client = gateway.client().with_options(timeout=60, max_retries=0)
-    with client.chat.completions.create(model="paced", messages=HELLO, max_tokens=4000, stream=True) as stream:
+    # Who waits for the last one gives up before the first.
+    client = gateway.client()
+    with client.chat.completions.create(model="paced", messages=HELLO, max_tokens=LONG, stream=True) as stream:
         some = [chunk for _, chunk in zip(range(20), stream)]
     assert len(some) == 20 and all(chunk.choices[0].finish_reason is None for chunk in some)
 
@@ -328,7 +304,7 @@ def test_an_error_in_mid_stream_is_raised(gateway):
 
 def test_an_engine_that_dies_is_an_error_now_and_afterwards(gateway):
     chat = gateway.client().chat.completions.create
-    stream = iter(chat(model="paced", messages=HELLO, max_tokens=4000, stream=True))
+    stream = iter(chat(model="paced", messages=HELLO, max_tokens=LONG, stream=True))
     text = "".join(next(stream).choices[0].delta.content or "" for _ in range(6))
     assert text.startswith("This is simulated"), text
     gateway.kill_engine("paced")
@@ -341,8 +317,7 @@ def test_an_engine_that_dies_is_an_error_now_and_afterwards(gateway):
 
 
 def main():
-    # So that what was started ends with us.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    end_with_us()
     tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
     failed = 0
     with contextlib.ExitStack() as stack:

@@ -5,6 +5,5 @@ cd "$(dirname "$0")"
 # shellcheck source=scripts/lib.sh
 . ../../scripts/lib.sh
 
-need node nodejs || { skip ui "no Node.js"; exit 0; }
-need npm npm || { skip ui "no npm"; exit 0; }
+need_node || { skip ui "no Node.js 20.19 or later"; exit 0; }
 exec ../../scripts/ui.sh --check

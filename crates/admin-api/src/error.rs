@@ -42,11 +42,11 @@ impl From<StoreError> for Problem {
             StoreError::Reference => {
                 return Self::new(ErrorCode::InvalidState, "what this belongs to was deleted meanwhile");
             }
-            _ if error.is_unavailable() => {
-                error!(error = &error as &dyn std::error::Error, "the database can't be reached");
-                return Self::new(ErrorCode::DatabaseUnavailable, "the database can't be reached");
-            }
             _ => {}
+        }
+        if let Some(refusal) = error.refusal() {
+            error!(error = &error as &dyn std::error::Error, "{}", refusal.message);
+            return Self(refusal);
         }
         error!(error = &error as &dyn std::error::Error, cause = ?error, "a database operation failed");
         Self(ApiError::internal())

@@ -21,10 +21,6 @@ use crate::{
 
 /// The whole command line.
 pub fn command() -> Command {
-    let serve = Command::new("serve").about("Runs the gateway in the foreground").arg(flag(
-        "demo",
-        "Also starts a simulated model, if there is no other, and prints a key and a `curl` to try it",
-    ));
     let settings = Command::new("settings")
         .about("Prints every setting with value, source and default")
         .arg(flag("json", "Prints JSON for programs"));
@@ -43,7 +39,7 @@ pub fn command() -> Command {
         )
         .version(env!("CARGO_PKG_VERSION"))
         .args(setting_args())
-        .subcommand(serve.args(listed_settings()))
+        .subcommand(serve().args(listed_settings()))
         .subcommand(reads_settings(doctor()))
         .subcommand(reads_settings(egress::command()))
         .subcommand(reads_settings(settings))
@@ -77,6 +73,21 @@ pub fn command() -> Command {
         .subcommand(exits)
         .subcommand(status::version_command())
         .subcommand(simulator)
+}
+
+fn serve() -> Command {
+    Command::new("serve").about("Runs the gateway in the foreground").args([
+        flag(
+            "demo",
+            "Also starts a simulated model, if there is no other, and prints a key and a `curl` to try it",
+        ),
+        option(
+            "demo-model",
+            "FILE",
+            "With --demo: starts this GGUF file with llama.cpp instead of the simulated model; a path below MODELS_DIR",
+        )
+        .requires("demo"),
+    ])
 }
 
 fn doctor() -> Command {

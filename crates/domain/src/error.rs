@@ -205,7 +205,11 @@ error_codes! {
     /// All sessions together have the most streams of events and logs open that the gateway serves.
     StreamsExhausted = "streams_exhausted", 503, "service_unavailable_error", retry,
         "Close pages that nobody needs, or raise `EVENT_STREAMS_MAX`.";
-    /// The database can't be reached.
+    /// The database has other work: the turn of this request did not come within 20 seconds, 1,000 others wait, or another
+    /// program holds a lock for too long.
+    DatabaseBusy = "database_busy", 503, "service_unavailable_error", retry,
+        "Wait as long as `Retry-After` says; look at what keeps the machine of the database busy if it happens again.";
+    /// The database can't be reached, or can't be written to.
     DatabaseUnavailable = "database_unavailable", 503, "service_unavailable_error", retry,
         "Bring the database back; inference goes on meanwhile.";
     /// Usage can't be recorded, so no inference is served.

@@ -49,6 +49,38 @@ impl IpList {
     }
 }
 
+/// A range of private addresses from which a runtime takes a small subnet for each network of engines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SubnetRange(Ipv4Net);
+
+impl SubnetRange {
+    /// Length of a subnet's prefix: 61 engines and their gateway.
+    pub const PREFIX: u8 = 26;
+
+    /// Reads a range in CIDR notation, such as `10.189.0.0/16`. It must hold at least one subnet.
+    pub fn parse(text: &str) -> Option<Self> {
+        let net: Ipv4Net = text.trim().parse().ok()?;
+        (net.prefix_len() <= Self::PREFIX && net == net.trunc()).then_some(Self(net))
+    }
+
+    /// Returns the subnets in their order, from the one with the number `first` (modulo their count) on.
+    pub fn subnets(self, first: u32) -> impl Iterator<Item = Ipv4Net> {
+        let count = 1_u32.checked_shl((Self::PREFIX - self.0.prefix_len()).into()).unwrap_or(u32::MAX);
+        let begin = u32::from(self.0.network());
+        (0..count).filter_map(move |it| {
+            let number = (u64::from(first) + u64::from(it)) % u64::from(count);
+            let address = begin.checked_add((number << (32 - Self::PREFIX)) as u32)?;
+            Ipv4Net::new(address.into(), Self::PREFIX).ok()
+        })
+    }
+}
+
+impl fmt::Display for SubnetRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// Converts ranges of IPv4-mapped IPv6 addresses (RFC 4291 §2.5.5.2, `::ffff:0:0/96`) to IPv4, as [`IpList::contains`]
 /// does with the addresses that it looks up.
 fn canonical(net: IpNet) -> IpNet {
@@ -103,6 +135,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_range_gives_its_subnets_from_any_of_them_on() {
+        let range = SubnetRange::parse("10.189.0.0/24").unwrap();
+        let from = |first| range.subnets(first).map(|it| it.to_string()).collect::<Vec<_>>().join(" ");
+        assert_eq!(from(0), "10.189.0.0/26 10.189.0.64/26 10.189.0.128/26 10.189.0.192/26");
+        assert_eq!(from(7), "10.189.0.192/26 10.189.0.0/26 10.189.0.64/26 10.189.0.128/26");
+        assert_eq!(SubnetRange::parse("0.0.0.0/0").unwrap().subnets(u32::MAX).count(), 1 << 26);
+        for bad in ["10.189.0.0", "10.189.0.0/27", "10.189.0.1/24", "fd00::/8", ""] {
+            assert_eq!(SubnetRange::parse(bad), None, "{bad}");
+        }
+    }
 
     fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()

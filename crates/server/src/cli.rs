@@ -11,6 +11,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::{
     commands::{audit, backup, db, doctor, egress, owner, restore, supervisor, upgrade},
+    demo::Demo,
     sealing, serve,
 };
 
@@ -51,7 +52,9 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
         }
         Some(("serve", sub)) => {
             let (settings, entries) = settings(sub)?;
-            serve::run(settings, &entries, sub.get_flag("demo"))
+            let file = sub.get_one::<String>("demo-model").cloned();
+            let demo = sub.get_flag("demo").then(|| file.map_or(Demo::Simulated, Demo::File));
+            serve::run(settings, &entries, demo)
         }
         Some((verb, _)) if !before.is_empty() => Ok(refuse(verb, &before)),
         Some((verb, sub)) => Ok(ExitCode::from(gantry_cli::run(verb, sub).code())),
@@ -62,7 +65,7 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
         // Settings without a verb start the gateway.
         None => {
             let (settings, entries) = settings(&matches)?;
-            serve::run(settings, &entries, false)
+            serve::run(settings, &entries, None)
         }
     }
 }

@@ -1,5 +1,5 @@
-//! `gantry serve --demo`: a simulated model through the real lifecycle, with a real key, so that a newcomer has an
-//! answer in a minute. Does nothing to an installation that has models of its own.
+//! `gantry serve --demo`: a model through the real lifecycle, with a real key, so that a newcomer has an answer in a
+//! minute: a simulated one, or a file. Does nothing to an installation that has models of its own.
 
 use std::{io::Write, net::SocketAddr, time::Duration};
 
@@ -14,23 +14,35 @@ use gantry_domain::{
 };
 use gantry_sim::Flavour;
 use gantry_store::{NewKey, NewUser, Tx};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::secrets;
 
-/// Served name of the model, and name of the organisation and user that own the key.
+/// Served name of the simulated model, and name of the organisation and user that own the key.
 const NAME: &str = "demo";
 /// Name of the image in earlier versions of the gateway. A registry could serve an image of this name.
 const OLD_REPOSITORY: &str = "gantry/engine-sim-vllm";
-/// Keys in `meta`: the user and the key that were made here.
+/// Keys in `meta`: the user, the key and the model of a file that were made here.
 const USER_NOTE: &str = "demo_user";
 const KEY_NOTE: &str = "demo_key";
+const FILE_NOTE: &str = "demo_file_model";
 const KEY_LIFETIME: Duration = Duration::from_hours(24);
-/// Longest wait for the demo model. A simulated model is up within seconds.
+/// Longest wait for the demo model. A simulated model is up within seconds, and so is that of a small file.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// The smallest models answer it rightly, if the temperature is 0.
+const QUESTION: &str = "What is the capital of France? Answer in one sentence.";
+
+/// What a demo serves.
+#[derive(Debug, Clone)]
+pub(crate) enum Demo {
+    /// A simulated model.
+    Simulated,
+    /// A GGUF file, by llama.cpp. The path is one for a model's `local_path`.
+    File(String),
+}
 
 /// Prints for the person at the terminal; the log goes to standard error.
 pub(crate) fn say(text: &str) {
@@ -42,10 +54,16 @@ pub(crate) fn say(text: &str) {
 
 /// Shows the demo. `docker_host` is the Docker host on which the simulator's image is made if it is missing, in the
 /// form of `DOCKER_HOST`.
-pub(crate) async fn run(app: App, addr: SocketAddr, docker_host: Option<String>, stop: CancellationToken) {
+pub(crate) async fn run(
+    app: App,
+    demo: Demo,
+    addr: SocketAddr,
+    docker_host: Option<String>,
+    stop: CancellationToken,
+) {
     tokio::select! {
         () = stop.cancelled() => return,
-        result = show(&app, addr, docker_host.as_deref()) => if let Err(error) = result {
+        result = show(&app, &demo, addr, docker_host.as_deref()) => if let Err(error) = result {
             warn!("the demo model could not be started: {error:#}");
             say(&format!("  Demo        not running: {error:#}"));
         },
@@ -53,21 +71,23 @@ pub(crate) async fn run(app: App, addr: SocketAddr, docker_host: Option<String>,
     stop.cancelled().await;
 }
 
-async fn show(app: &App, addr: SocketAddr, docker_host: Option<&str>) -> anyhow::Result<()> {
+async fn show(app: &App, demo: &Demo, addr: SocketAddr, docker_host: Option<&str>) -> anyhow::Result<()> {
     let mut phases = app.signals.phases.subscribe();
     let mut tx = app.store.write().await?;
     let mut entries = Vec::new();
-    let Some(model) = demo_model(&mut tx, app, &mut entries).await? else {
+    let Some(model) = demo_model(&mut tx, app, demo, &mut entries).await? else {
         info!("there are models already, so no demo model is created");
         return Ok(());
     };
-    let token = demo_key(&mut tx, app, &mut entries).await?;
+    let token = demo_key(&mut tx, app, &model.served_name, &mut entries).await?;
     // Audit rows are written last, because the lock order requires it.
     for entry in &entries {
         tx.audit(entry, app.clock.now()).await?;
     }
     tx.commit().await?;
-    make_image(app, docker_host).await?;
+    if matches!(demo, Demo::Simulated) {
+        make_image(app, docker_host).await?;
+    }
     app.signals.refresh.publish().await;
     let _ = app.signals.wake.try_send(model.id);
 
@@ -83,14 +103,18 @@ async fn show(app: &App, addr: SocketAddr, docker_host: Option<&str>) -> anyhow:
         }
     };
     tokio::time::timeout(PATIENCE, waiting).await.context("the demo model did not start in time")??;
-    let token = token.expose();
-    let what = app.config.runtime.instance;
+    let (token, name, what) = (token.expose(), &model.served_name, app.config.runtime.instance);
+    let engine = if app.engines.is_simulated(&model) {
+        "a simulator, not a real engine"
+    } else {
+        "llama.cpp, a real engine"
+    };
     say(&format!(
-        "  Model       `{NAME}` runs: a simulator, not a real engine ({what} {})\n  \
+        "  Model       `{name}` runs: {engine} ({what} {})\n  \
          Try         curl http://{addr}/v1/chat/completions -H 'Authorization: Bearer {token}' \
-         -H 'Content-Type: application/json' \
-         -d '{{\"model\":\"{NAME}\",\"messages\":[{{\"role\":\"user\",\"content\":\"Hello\"}}]}}'\n  \
-         Key         {token}   (for `{NAME}` only, ends in 24 hours)",
+         -H 'Content-Type: application/json' -d '{{\"model\":\"{name}\",\"temperature\":0,\
+         \"messages\":[{{\"role\":\"user\",\"content\":\"{QUESTION}\"}}]}}'\n  \
+         Key         {token}   (for `{name}` only, ends in 24 hours)",
         model.instance_name(),
     ));
     Ok(())
@@ -131,46 +155,106 @@ fn did(action: Action, object_id: impl std::fmt::Display) -> AuditEntry {
     AuditEntry::new(Actor::Settings, origin, action, object_id)
 }
 
-/// Returns the demo model after commanding it to run. Makes it if there is no model at all; returns `None` if there
-/// are only other models.
-async fn demo_model(tx: &mut Tx, app: &App, log: &mut Vec<AuditEntry>) -> anyhow::Result<Option<Model>> {
+/// Returns the demo model after commanding it to run. Makes it if there is no model but those of demos; returns `None`
+/// if there are only other models.
+async fn demo_model(
+    tx: &mut Tx,
+    app: &App,
+    demo: &Demo,
+    log: &mut Vec<AuditEntry>,
+) -> anyhow::Result<Option<Model>> {
     let models = tx.models(true).await?;
-    let current = Flavour::Vllm.default_tag();
-    let named = |model: &Model, name: &str| {
-        model.config.text("engine_image").is_some_and(|it| image::repository(it) == name)
+    let file_model = noted(tx, FILE_NOTE).await?;
+    let others = models.iter().any(|it| !is_simulated(it) && Some(it.id.0) != file_model);
+    let found = match demo {
+        Demo::Simulated => simulated_model(tx, app, &models, others, log).await?,
+        Demo::File(path) => file_model_of(tx, app, &models, others, path, log).await?,
     };
-    let model = match models.iter().find(|it| it.served_name == NAME && !it.archived) {
-        Some(model) if model.config.text("engine_image") == Some(current.as_str()) => model.clone(),
-        // Made by an earlier version of the gateway.
-        Some(model) if named(model, OLD_REPOSITORY) || named(model, image::SIMULATORS.vllm) => {
-            let body = json!({ "engine_image": current }).as_object().cloned().unwrap_or_default();
-            let draft = ModelDraft::change(model, &body, Role::Owner)
-                .map_err(|problems| anyhow::anyhow!("the demo model is not valid: {problems:?}"))?;
-            log.push(did(Action::ModelChange, model.id).noting("served_name", NAME));
-            tx.update_model(model.id, &draft, app.clock.now()).await?.context("the demo model was deleted")?
-        }
-        _ if !models.is_empty() => return Ok(None),
-        _ => {
-            let body = json!({
-                "name": "Demo (simulated)", "served_name": NAME, "engine_type": "vllm", "local_path": "simulated",
-                "engine_image": current, "enable_auto_tool_choice": true, "tool_call_parser": "hermes",
-            });
-            let body = body.as_object().cloned().unwrap_or_default();
-            let draft = ModelDraft::create(&body, Role::Owner)
-                .map_err(|problems| anyhow::anyhow!("the demo model is not valid: {problems:?}"))?;
-            let model = tx.insert_model(&draft, app.clock.now()).await?;
-            log.push(did(Action::ModelCreate, model.id).created(json!(body)));
-            model
-        }
-    };
-    log.push(did(Action::ModelStart, model.id).noting("served_name", NAME));
+    let Some(model) = found else { return Ok(None) };
+    log.push(did(Action::ModelStart, model.id).noting("served_name", model.served_name.as_str()));
     // A model whose record says running is started too: its engine may have ended together with an earlier gateway
     // process.
     tx.command(model.id, Wanted::Running, None, app.clock.now()).await.map_err(Into::into)
 }
 
+/// Whether it is the simulated model of a demo, or of an earlier version's.
+fn is_simulated(model: &Model) -> bool {
+    let ours = |it: &str| [image::SIMULATORS.vllm, OLD_REPOSITORY].contains(&image::repository(it));
+    model.served_name == NAME && model.config.text("engine_image").is_some_and(ours)
+}
+
+/// Returns the simulated model, which is made if it is missing and there are no `others`.
+async fn simulated_model(
+    tx: &mut Tx,
+    app: &App,
+    models: &[Model],
+    others: bool,
+    log: &mut Vec<AuditEntry>,
+) -> anyhow::Result<Option<Model>> {
+    let current = Flavour::Vllm.default_tag();
+    match models.iter().find(|it| !it.archived && is_simulated(it)) {
+        Some(model) if model.config.text("engine_image") == Some(current.as_str()) => Ok(Some(model.clone())),
+        // Made by an earlier version of the gateway.
+        Some(model) => {
+            let body = json!({ "engine_image": current }).as_object().cloned().unwrap_or_default();
+            let draft = ModelDraft::change(model, &body, Role::Owner)
+                .map_err(|problems| anyhow::anyhow!("the demo model is not valid: {problems:?}"))?;
+            log.push(did(Action::ModelChange, model.id).noting("served_name", NAME));
+            let changed = tx.update_model(model.id, &draft, app.clock.now()).await?;
+            changed.context("the demo model was deleted").map(Some)
+        }
+        None if others => Ok(None),
+        None => {
+            let body = json!({
+                "name": "Demo (simulated)", "served_name": NAME, "engine_type": "vllm", "local_path": "simulated",
+                "engine_image": current, "enable_auto_tool_choice": true, "tool_call_parser": "hermes",
+            });
+            new_model(tx, app, &body, log).await.map(Some)
+        }
+    }
+}
+
+/// Returns the model of a file, which is made if it is missing and there are no `others`. Its served name is the
+/// beginning of the file's name.
+async fn file_model_of(
+    tx: &mut Tx,
+    app: &App,
+    models: &[Model],
+    others: bool,
+    path: &str,
+    log: &mut Vec<AuditEntry>,
+) -> anyhow::Result<Option<Model>> {
+    let same = |it: &&Model| !it.archived && it.config.text("local_path") == Some(path);
+    if let Some(model) = models.iter().find(same) {
+        return Ok(Some(model.clone()));
+    }
+    if others {
+        return Ok(None);
+    }
+    let file = path.rsplit('/').next().unwrap_or(path);
+    let name = file.split('.').next().unwrap_or(file);
+    let body = json!({ "name": name, "served_name": name, "engine_type": "llamacpp", "local_path": path });
+    let model = new_model(tx, app, &body, log).await?;
+    tx.meta_set(FILE_NOTE, &model.id.to_string()).await?;
+    Ok(Some(model))
+}
+
+async fn new_model(tx: &mut Tx, app: &App, body: &Value, log: &mut Vec<AuditEntry>) -> anyhow::Result<Model> {
+    let fields = body.as_object().cloned().unwrap_or_default();
+    let draft = ModelDraft::create(&fields, Role::Owner)
+        .map_err(|problems| anyhow::anyhow!("the demo model is not valid: {problems:?}"))?;
+    let model = tx.insert_model(&draft, app.clock.now()).await?;
+    log.push(did(Action::ModelCreate, model.id).created(body.clone()));
+    Ok(model)
+}
+
 /// Makes a new key for the demo model and revokes the key of the previous start.
-async fn demo_key(tx: &mut Tx, app: &App, log: &mut Vec<AuditEntry>) -> anyhow::Result<Token> {
+async fn demo_key(
+    tx: &mut Tx,
+    app: &App,
+    served_name: &str,
+    log: &mut Vec<AuditEntry>,
+) -> anyhow::Result<Token> {
     let now = app.clock.now();
     let (org_id, user_id) = demo_user(tx, app, log).await?;
     if let Some(old) = noted(tx, KEY_NOTE).await?
@@ -182,7 +266,7 @@ async fn demo_key(tx: &mut Tx, app: &App, log: &mut Vec<AuditEntry>) -> anyhow::
     let token = Token::generate(TokenKind::Key, &mut rand::rng());
     let settings = KeySettings {
         name: "demo key".to_owned(),
-        models: Some(vec![NAME.to_owned()]),
+        models: Some(vec![served_name.to_owned()]),
         expires_at: Some(now.plus(KEY_LIFETIME)),
         ..KeySettings::default()
     };

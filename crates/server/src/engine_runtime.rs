@@ -46,6 +46,7 @@ pub(crate) async fn choose(
     let docker = gantry_runtime::docker(settings.engines.container_host.as_deref(), owner.clone());
     let docker = docker.context("CONTAINER_HOST can't be used")?.behind(Arc::clone(&gate));
     let docker = docker.with_user(settings.engines.engine_container_user.as_ref().map(|it| it.0.clone()));
+    let docker = docker.with_networks_of(settings.engines.engine_networks);
     let marker = data_dir.join(MARKER);
     let (traits, why) = match settings.engines.container_runtime {
         ContainerRuntime::Docker => (Docker::TRAITS, "CONTAINER_RUNTIME says so"),

@@ -41,7 +41,11 @@ use crate::{
 const CLOSE: Duration = Duration::from_secs(5);
 
 /// Runs the gateway until it is stopped. `entries` say where each setting comes from.
-pub(crate) fn run(mut settings: Settings, entries: &[Entry], demo: bool) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(
+    mut settings: Settings,
+    entries: &[Entry],
+    demo: Option<demo::Demo>,
+) -> anyhow::Result<ExitCode> {
     telemetry::init(&settings)?;
     // The process's memory and environment hold secrets, so core dumps are off and other programs of this user, such
     // as engines, can't read its memory. Child processes are not affected.
@@ -147,15 +151,15 @@ impl Gateway {
     }
 
     /// Serves until a signal comes or a task fails, and ends in order. Returns whether all was as it should be.
-    async fn run(self, with_demo: bool) -> anyhow::Result<bool> {
+    async fn run(self, demo: Option<demo::Demo>) -> anyhow::Result<bool> {
         let Self { settings, storage, control, plane, app, setup_token, supervisor, shipping } = self;
         // From here on a signal starts an orderly shutdown. Before this point it kills the process, which does no harm.
         let mut signals = Signals::listen()?;
         announce(&settings, &storage.store, &plane, &setup_token).await?;
         notify::send(&NotifyState::Ready);
-        if with_demo {
+        if let Some(demo) = demo {
             let (addr, docker_host) = (plane.addr(), settings.engines.container_host.clone());
-            supervisor.spawn("demo", move |stop| demo::run(app, addr, docker_host, stop));
+            supervisor.spawn("demo", move |stop| demo::run(app, demo, addr, docker_host, stop));
         }
         let told = until_the_end(&mut signals, &supervisor, &shipping).await;
         notify::send(&NotifyState::Stopping);

@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use gantry_domain::{limit::LimitMode, net::IpList};
+use gantry_domain::{
+    limit::LimitMode,
+    net::{IpList, SubnetRange},
+};
 
 use crate::{
     images::{ImageName, ImagePatterns},
@@ -276,6 +279,9 @@ settings! {
         /// Numeric user and group that engines run as in their containers; empty: those of the gateway, so that models
         /// and hub cache need to be readable for the gateway only. `0:0` is for an image that works for root only.
         engine_container_user: Option<UserIds> = "";
+        /// Private addresses of the engines' container networks. Each network takes the first 64 that neither a route
+        /// of this machine nor another network uses; a gateway has up to two networks.
+        engine_networks: SubnetRange = "10.189.0.0/16";
         /// Program that runs as vLLM where engines are processes; empty: `vllm serve` from `PATH`. The simulator runs
         /// only if this is `gantry engine-sim --flavour vllm`.
         primary_engine_command: Option<CommandWords> = "";

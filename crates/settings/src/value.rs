@@ -7,7 +7,11 @@ use std::{
     time::Duration,
 };
 
-use gantry_domain::{limit::LimitMode, net::IpList, words};
+use gantry_domain::{
+    limit::LimitMode,
+    net::{IpList, SubnetRange},
+    words,
+};
 use secrecy::SecretString;
 
 /// A type that a setting can have.
@@ -285,6 +289,18 @@ impl Value for UserIds {
 
     fn show(&self) -> String {
         self.0.clone()
+    }
+}
+
+impl Value for SubnetRange {
+    const ALLOWED: &'static str = "a range of IPv4 addresses such as 10.189.0.0/16, with at least 64 of them";
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::parse(text)
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
     }
 }
 

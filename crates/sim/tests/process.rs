@@ -144,7 +144,7 @@ mod docker_ {
     }
 
     fn wait_for(address: &str, id: &str) {
-        let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        let end = std::time::Instant::now() + common::PATIENCE;
         let health = |address: &str| {
             use std::io::{Read, Write};
             let mut stream = TcpStream::connect(address).ok()?;

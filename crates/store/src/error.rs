@@ -2,9 +2,13 @@
 
 use std::{fmt, io};
 
+use gantry_domain::{ApiError, ErrorCode};
 use sqlx::error::ErrorKind;
 
 use crate::dump::lexer::DumpError;
+
+/// Seconds after which a caller who found the database busy should ask again.
+const BUSY_RETRY_SEC: u64 = 5;
 
 /// What the methods of this crate return.
 pub type StoreResult<T> = Result<T, StoreError>;
@@ -62,6 +66,9 @@ pub enum StoreError {
     /// The job that restores has ended meanwhile, because somebody cancelled it. Nothing was changed.
     #[error("the job has ended before the restored database could be put in place")]
     JobEnded,
+    /// More callers want the database than it can serve: 1,000 wait, or the turn did not come within 20 s.
+    #[error("the database is busy with other work")]
+    Busy,
     /// Everything else: the database can't be reached, is damaged or full, or the statement failed.
     #[error("the database did not answer as expected")]
     Database(#[source] sqlx::Error),
@@ -85,26 +92,69 @@ impl StoreError {
     /// Returns whether the database can't be reached, is overloaded, or can't be written to now, so that the same call
     /// may succeed later.
     pub fn is_unavailable(&self) -> bool {
+        self.obstacle().is_some()
+    }
+
+    /// Returns what to answer to a client if the same call may succeed later; `None` for all other errors.
+    pub fn refusal(&self) -> Option<ApiError> {
+        let (code, message) = match self.obstacle()? {
+            Obstacle::Busy => {
+                let busy = ApiError::new(ErrorCode::DatabaseBusy, "the database is busy with other work");
+                return Some(busy.retry_after(BUSY_RETRY_SEC));
+            }
+            Obstacle::ReadOnly => (ErrorCode::DatabaseUnavailable, "the database can't be written to now"),
+            Obstacle::Away => (ErrorCode::DatabaseUnavailable, "the database can't be reached"),
+        };
+        Some(ApiError::new(code, message))
+    }
+
+    fn obstacle(&self) -> Option<Obstacle> {
         use sqlx::Error as E;
         match self {
-            Self::Database(E::Io(_) | E::Tls(_) | E::PoolTimedOut | E::PoolClosed | E::WorkerCrashed) => true,
-            Self::Database(E::Database(it)) => match it.code().as_deref() {
-                // Postgres: connection lost; no room or too many connections; shutting down or starting up; read-only
-                // (a standby, or an operator's measure against a full disk); a lock that another client holds for too
-                // long; a deadlock or serialization failure, in which the other transaction goes on; a statement that
-                // took too long.
-                Some(code) if code.len() == 5 => {
-                    ["08", "53", "57P"].iter().any(|it| code.starts_with(it))
-                        || matches!(code, "25006" | "55P03" | "40P01" | "40001" | "57014")
-                }
-                // SQLite: BUSY, LOCKED, READONLY, IOERR, FULL, CANTOPEN and their extended codes, which keep the
-                // primary one in the low byte (https://sqlite.org/rescode.html).
-                Some(code) => {
-                    matches!(code.parse::<i32>().map(|it| it & 0xff), Ok(5 | 6 | 8 | 10 | 13 | 14))
-                }
-                None => false,
-            },
-            _ => false,
+            Self::Busy => Some(Obstacle::Busy),
+            Self::Database(E::Io(_) | E::Tls(_) | E::PoolTimedOut | E::PoolClosed | E::WorkerCrashed) => {
+                Some(Obstacle::Away)
+            }
+            Self::Database(E::Database(it)) => Obstacle::of_code(it.code()?.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+/// What keeps a call from success that may succeed later.
+enum Obstacle {
+    /// Others use the database, or what they lock in it.
+    Busy,
+    /// It can be read only, or its disk is full.
+    ReadOnly,
+    /// It can't be reached.
+    Away,
+}
+
+impl Obstacle {
+    /// Reads an error code: five characters are Postgres's
+    /// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>), and a number is SQLite's, whose extended
+    /// codes keep the primary one in the low byte (<https://sqlite.org/rescode.html>).
+    fn of_code(code: &str) -> Option<Self> {
+        if code.len() == 5 {
+            return match code {
+                // A lock that another client holds for too long; a deadlock or serialization failure, in which the
+                // other transaction goes on; a statement that took too long.
+                "55P03" | "40P01" | "40001" | "57014" => Some(Self::Busy),
+                // A standby, or an operator's measure against a full disk.
+                "25006" => Some(Self::ReadOnly),
+                // Connection lost; no room or too many connections; shutting down or starting up.
+                _ => ["08", "53", "57P"].iter().any(|it| code.starts_with(it)).then_some(Self::Away),
+            };
+        }
+        match code.parse::<i32>().ok()? & 0xff {
+            // BUSY, LOCKED.
+            5 | 6 => Some(Self::Busy),
+            // READONLY, FULL.
+            8 | 13 => Some(Self::ReadOnly),
+            // IOERR, CANTOPEN.
+            10 | 14 => Some(Self::Away),
+            _ => None,
         }
     }
 }

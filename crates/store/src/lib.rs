@@ -32,6 +32,7 @@ mod size;
 mod store;
 mod supervision;
 mod tokens;
+mod turns;
 mod tx;
 mod usage;
 mod users;

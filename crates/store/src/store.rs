@@ -20,12 +20,13 @@ use crate::{
     migrate::apply,
     pg_transaction::{self, PgTransaction},
     restore::pending::finish_pending,
+    turns::{Queue, Queues, Turn},
     tx::Db,
 };
 
 /// Longest time that a statement on SQLite waits for a lock of another process (a backup, say).
 const SQLITE_BUSY: Duration = Duration::from_secs(10);
-/// Longest time that a transaction waits for its turn. On SQLite writers queue for one connection.
+/// Longest wait for a connection whose turn it is ([`Queue`]): only a restore that is put in place holds it so long.
 const SQLITE_ACQUIRE: Duration = Duration::from_secs(30);
 /// Pause before [`connect_writer`] tries again. Turning the write-ahead log on takes a millisecond or two.
 const SQLITE_TURN: Duration = Duration::from_millis(10);
@@ -44,7 +45,9 @@ const SQLITE_LOG_LIMIT: &str = "67108864";
 /// with sqlx's default of 50 an export spent more time in them than in reading.
 const SQLITE_ROWS_AHEAD: usize = 256;
 const POSTGRES_CONNECTIONS: u32 = 10;
-const POSTGRES_ACQUIRE: Duration = Duration::from_secs(2);
+/// Longest wait for a connection whose turn it is ([`Queue`]): after this, the server can't be reached. Making one takes
+/// milliseconds, and some hundred on a machine whose CPUs are busy.
+const POSTGRES_ACQUIRE: Duration = Duration::from_secs(5);
 /// Settings of each connection. A statement that waits longer for a lock (a table that somebody locked by hand) is
 /// given up, as if the database were away; our own transactions hold locks for milliseconds. A transaction whose
 /// gateway has gone silent (its machine is gone) loses its locks. Notices are not wanted: see [`open_postgres`].
@@ -75,6 +78,7 @@ const STATEMENTS: usize = 256;
 #[derive(Debug, Clone)]
 pub struct Store {
     pools: Pools,
+    queues: Queues,
     seal: Arc<Seal>,
 }
 
@@ -82,6 +86,24 @@ pub struct Store {
 pub(crate) enum Pools {
     Sqlite { writer: SqlitePool, readers: SqlitePool, quick: SqlitePool },
     Postgres { pool: PgPool, quick: PgPool },
+}
+
+impl Pools {
+    /// Makes a queue for each pool, with as many turns at a time as the pool has connections.
+    fn queues(&self) -> Queues {
+        match self {
+            Self::Sqlite { writer, readers, quick } => Queues {
+                writers: Queue::before(writer.options().get_max_connections()),
+                readers: Queue::before(readers.options().get_max_connections()),
+                quick: Queue::before(quick.options().get_max_connections()),
+            },
+            Self::Postgres { pool, quick } => {
+                let queue = Queue::before(pool.options().get_max_connections());
+                let quick = Queue::before(quick.options().get_max_connections());
+                Queues { writers: queue.clone(), readers: queue, quick }
+            }
+        }
+    }
 }
 
 impl Store {
@@ -100,7 +122,7 @@ impl Store {
             let text = "it must begin with `sqlite://` or `postgres://`";
             return Err(StoreError::Address(text.to_owned()));
         };
-        let store = Self { pools, seal: Arc::default() };
+        let store = Self { queues: pools.queues(), pools, seal: Arc::default() };
         store.roll_up_old_usage().await?;
         Ok(store)
     }
@@ -154,7 +176,7 @@ impl Store {
             let pool = pool.connect_lazy_with(options);
             Pools::Postgres { pool: pool.clone(), quick: pool }
         };
-        Ok(Self { pools, seal: Arc::default() })
+        Ok(Self { queues: pools.queues(), pools, seal: Arc::default() })
     }
 
     /// Returns which database this is.
@@ -165,8 +187,12 @@ impl Store {
         }
     }
 
-    /// Begins a transaction that may write. On SQLite there is one at a time; the others wait for up to 30 s.
+    /// Begins a transaction that may write. On SQLite there is one at a time. Others wait for their turn, in order.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`] if the turn does not come within 20 s or 1,000 others wait, as for [`Self::read`].
     pub async fn write(&self) -> StoreResult<Tx> {
+        let turn = self.turn(&self.queues.writers).await?;
         let db = match &self.pools {
             // A deferred transaction that turns into a writer fails at once if another one wrote meanwhile.
             Pools::Sqlite { writer, .. } => Db::Sqlite(writer.begin_with("BEGIN IMMEDIATE").await?),
@@ -174,25 +200,37 @@ impl Store {
                 Db::Postgres(PgTransaction::open(pool, None, UNIT_OF_WORK).await?)
             }
         };
-        Ok(Tx::new(db, Arc::clone(&self.seal)))
+        Ok(Tx::new(db, turn, Arc::clone(&self.seal)))
     }
 
-    /// Begins a transaction that can't write: on both databases a writing statement in it is an error. Never waits for
-    /// writers. All its statements see the database as it was at the first one.
+    /// Begins a transaction that can't write: on both databases a writing statement in it is an error. On SQLite it
+    /// never waits for writers. All its statements see the database as it was at the first one.
     pub async fn read(&self) -> StoreResult<Tx> {
+        let turn = self.turn(&self.queues.readers).await?;
         match &self.pools {
-            Pools::Sqlite { readers, .. } => begin_sqlite(readers, &self.seal).await,
-            Pools::Postgres { pool, .. } => begin_postgres(pool, UNIT_OF_WORK, &self.seal).await,
+            Pools::Sqlite { readers, .. } => begin_sqlite(readers, turn, &self.seal).await,
+            Pools::Postgres { pool, .. } => begin_postgres(pool, turn, UNIT_OF_WORK, &self.seal).await,
         }
     }
 
     /// Begins a reading transaction like [`Self::read`], but on connections that no long query uses. For reads that
     /// must never wait, such as whether a key was revoked or a session ended.
     pub async fn read_quick(&self) -> StoreResult<Tx> {
+        let turn = self.turn(&self.queues.quick).await?;
         match &self.pools {
-            Pools::Sqlite { quick, .. } => begin_sqlite(quick, &self.seal).await,
-            Pools::Postgres { quick, .. } => begin_postgres(quick, QUICK_WORK, &self.seal).await,
+            Pools::Sqlite { quick, .. } => begin_sqlite(quick, turn, &self.seal).await,
+            Pools::Postgres { quick, .. } => begin_postgres(quick, turn, QUICK_WORK, &self.seal).await,
         }
+    }
+
+    /// Waits for a turn. If it does not come because those before wait for a database that does not answer, the error
+    /// says so.
+    async fn turn(&self, queue: &Queue) -> StoreResult<Turn> {
+        let turn = queue.turn().await;
+        if turn.is_err() && self.kind() == DatabaseKind::Postgres {
+            self.ping().await?;
+        }
+        turn
     }
 
     /// Checks that the database answers a query, on a connection of [`Self::read_quick`].
@@ -241,14 +279,14 @@ pub async fn in_time<T>(work: impl Future<Output = StoreResult<T>>) -> StoreResu
     tokio::time::timeout(UNIT_OF_WORK, work).await.map_err(late)?
 }
 
-async fn begin_sqlite(pool: &SqlitePool, seal: &Arc<Seal>) -> StoreResult<Tx> {
-    Ok(Tx::new(Db::Sqlite(pool.begin().await?), Arc::clone(seal)))
+async fn begin_sqlite(pool: &SqlitePool, turn: Turn, seal: &Arc<Seal>) -> StoreResult<Tx> {
+    Ok(Tx::new(Db::Sqlite(pool.begin().await?), turn, Arc::clone(seal)))
 }
 
-async fn begin_postgres(pool: &PgPool, limit: Duration, seal: &Arc<Seal>) -> StoreResult<Tx> {
+async fn begin_postgres(pool: &PgPool, turn: Turn, limit: Duration, seal: &Arc<Seal>) -> StoreResult<Tx> {
     const SQL: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
     let db = Db::Postgres(PgTransaction::open(pool, Some(SQL), limit).await?);
-    Ok(Tx::new(db, Arc::clone(seal)))
+    Ok(Tx::new(db, turn, Arc::clone(seal)))
 }
 
 /// Checks that Postgres answers. Taking a connection is enough: the pool tests it before it hands it out, with a limit.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{Stream, TryStreamExt};
 use sqlx::{FromRow, PgConnection, Row, Sqlite, SqliteConnection, Transaction};
 
-use crate::{Seal, StoreError, StoreResult, pg_transaction::PgTransaction};
+use crate::{Seal, StoreError, StoreResult, pg_transaction::PgTransaction, turns::Turn};
 
 /// One unit of work. Dropping it without [`Tx::commit`] rolls back. Its methods are in the files of their nouns.
 ///
@@ -22,6 +22,8 @@ pub struct Tx {
     pub(crate) epoch: Option<i64>,
     /// The keys that encrypt secrets.
     pub(crate) seal: Arc<Seal>,
+    /// The right to the connection of `db`. Fields are dropped in their order, so the connection is free first.
+    _turn: Turn,
 }
 
 /// Work that only one transaction at a time may do, over all gateways that share a Postgres; see [`Tx::take_lock`].
@@ -60,8 +62,8 @@ impl<'a> From<&'a mut PgConnection> for Conn<'a> {
 }
 
 impl Tx {
-    pub(crate) fn new(db: Db, seal: Arc<Seal>) -> Self {
-        Self { db, changes_catalog: false, epoch: None, seal }
+    pub(crate) fn new(db: Db, turn: Turn, seal: Arc<Seal>) -> Self {
+        Self { db, changes_catalog: false, epoch: None, seal, _turn: turn }
     }
 
     /// Makes what the transaction did visible to others, and durable.

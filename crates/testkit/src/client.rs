@@ -5,10 +5,10 @@ use std::time::Duration;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
-use crate::{EventStream, answer::Answer, contract, eventually};
+use crate::{EventStream, PATIENCE, answer::Answer, contract, eventually, patient};
 
 /// Longest time from an answer to its usage row. The gateway writes rows within 2 s; a busy machine takes longer.
-const METERED: Duration = Duration::from_mins(1);
+const METERED: Duration = PATIENCE;
 
 /// A client for a gateway or an engine. Cheap to clone; clones share cookies.
 #[derive(Debug, Clone)]
@@ -72,7 +72,8 @@ impl Client {
     /// Sends the request. Fails the test if the answer does not match the operation in `openapi.json`.
     pub async fn send(&self, request: RequestBuilder) -> Answer {
         let (http, request) = request.build_split();
-        let request = request.unwrap();
+        let mut request = request.unwrap();
+        patient::lead(&mut request).await;
         let (method, path) = (request.method().clone(), request.url().path().to_owned());
         let answer = Answer::read(http.execute(request).await.unwrap()).await;
         if self.gateway {

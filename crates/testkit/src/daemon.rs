@@ -4,18 +4,15 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    time::Duration,
 };
 
 use tempfile::TempDir;
 
 use crate::{
-    AirGap, eventually,
+    AirGap, PATIENCE, eventually,
     faults::{must, root_with, run},
+    process::ends_within,
 };
-
-/// Longest wait for a daemon to start. It takes seconds, but the machine may be busy.
-const UP: Duration = Duration::from_mins(1);
 
 /// A Docker engine that only this test uses, in a network namespace of its own: what happens to it, and to the host's
 /// packet filter, affects no other test. Gateways reach its containers from inside that namespace, see
@@ -96,7 +93,7 @@ impl Daemon {
     /// Sends SIGTERM, as when the machine is shut down: the engine ends its containers first.
     pub fn terminate(&mut self) {
         self.signal("TERM");
-        self.child.wait().unwrap();
+        ends_within(&mut self.child, PATIENCE).expect("dockerd ends after SIGTERM");
     }
 
     /// Simulates a power cut: everything ends at once, and what is kept in memory is gone.
@@ -147,7 +144,7 @@ impl Daemon {
     async fn answers(&mut self) {
         let host = self.host();
         for attempt in 1.. {
-            let up = eventually("dockerd answers", UP, async || {
+            let up = eventually("dockerd answers", PATIENCE, async || {
                 if run(&["docker", "-H", &host, "version"]).status.success() {
                     return Some(true);
                 }
@@ -189,6 +186,9 @@ impl Drop for Daemon {
         let script = "timeout 20 docker -H \"$0\" ps -aq | xargs -r timeout 20 docker -H \"$0\" rm -f";
         let _ = run(&["sh", "-c", script, &self.host()]);
         let _ = run(&["kill", "-TERM", &self.child.id().to_string()]);
+        if ends_within(&mut self.child, PATIENCE).is_none() {
+            let _ = self.child.kill();
+        }
         let _ = self.child.wait();
         // A daemon that was killed leaves its containerd behind.
         if let Ok(pid) = fs::read_to_string(self.dir.path().join("exec/containerd/containerd.pid")) {

@@ -11,7 +11,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::{PATIENCE, free_port, skip};
+use crate::{PATIENCE, PORTS, free_port, skip};
 
 pub(crate) fn run(words: &[&str]) -> Output {
     Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output().expect(words[0])
@@ -35,6 +35,17 @@ pub fn root_with(test: &str, programs: &[&str]) -> bool {
         !found.is_ok_and(|it| it.status.success())
     });
     missing.is_none_or(|it| skip(test, &format!("there is no `{it}`")))
+}
+
+/// Returns the words to start a program with, so that Docker's usual socket is this one, or none, whatever this machine has at
+/// `/var/run/docker.sock`. All else below `/run` is hidden. `at` is a file that the words may make. Needs root: see
+/// [`root_with`], with `unshare`.
+pub fn docker_at_its_place(socket: Option<&Path>, at: &Path) -> Vec<String> {
+    let script = "set -e; if [ -n \"$1\" ]; then : >\"$0\"; mount --bind \"$1\" \"$0\"; fi; mount -t tmpfs tmpfs /run; \
+                  if [ -n \"$1\" ]; then ln -s \"$0\" /run/docker.sock; fi; shift; exec \"$@\"";
+    let socket = socket.map(|it| it.display().to_string()).unwrap_or_default();
+    let words = ["unshare", "--mount", "sh", "-c", script, &at.display().to_string(), &socket];
+    words.map(str::to_owned).to_vec()
 }
 
 /// A Postgres server that only this test uses.
@@ -66,10 +77,18 @@ impl Postgres {
         };
         let dir = TempDir::new().unwrap();
         must(&["chown", "postgres", &dir.path().display().to_string()]);
-        let port = free_port();
-        let it = Self { dir, bin, port, wrapper };
+        let mut it = Self { dir, bin, port: free_port(), wrapper };
         it.command("initdb", &["-U", "postgres", "-A", "trust", "--no-sync"]);
-        it.up();
+        // Another program may take its port before it does.
+        let (mut ports, begun) = (1, Instant::now());
+        while !it.comes_up() {
+            let log = fs::read_to_string(it.dir.path().join("log")).unwrap_or_default();
+            assert!(
+                ports < PORTS && begun.elapsed() < PATIENCE,
+                "Postgres comes up on none of {ports} ports: {log}"
+            );
+            (it.port, ports) = (free_port(), ports + 1);
+        }
         Some(it)
     }
 
@@ -128,10 +147,14 @@ impl Postgres {
 
     /// Starts the server again after [`Postgres::down`].
     pub fn up(&self) {
+        assert!(self.comes_up(), "Postgres does not come up");
+    }
+
+    fn comes_up(&self) -> bool {
         let socket = self.dir.path().display();
         let options = format!("-p {} -k {socket} -c listen_addresses=127.0.0.1 -c fsync=off", self.port);
-        let log = format!("{socket}/log");
-        self.command("pg_ctl", &["-w", "-s", "-l", &log, "start", "-o", &options]);
+        let (log, limit) = (format!("{socket}/log"), PATIENCE.as_secs().to_string());
+        self.runs("pg_ctl", &["-w", "-t", &limit, "-s", "-l", &log, "start", "-o", &options])
     }
 
     /// Stops the server as in a crash: it closes no connection in an orderly way.
@@ -140,6 +163,11 @@ impl Postgres {
     }
 
     fn command(&self, program: &str, args: &[&str]) {
+        assert!(self.runs(program, args), "{program} {args:?}");
+    }
+
+    /// Returns whether the program ended well.
+    fn runs(&self, program: &str, args: &[&str]) -> bool {
         let data = self.dir.path().join("data");
         let mut words = self.wrapper.iter().map(String::as_str).chain(["runuser", "-u", "postgres", "--"]);
         let mut command = Command::new(words.next().unwrap_or_default());
@@ -147,7 +175,7 @@ impl Postgres {
         // The output is not read: the server keeps it open.
         let done =
             command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        assert!(done.unwrap().success(), "{program} {args:?}");
+        done.unwrap().success()
     }
 }
 

@@ -23,12 +23,13 @@ use crate::{
     docker::{self, IdRange},
     docker_cli,
     options::{Database, ModelIds, OWNER, Options},
+    process,
 };
 
 /// Longest time to be ready; the machine may be busy with other tests.
-const READY: Duration = Duration::from_mins(1);
+const READY: Duration = crate::PATIENCE;
 /// Longest wait for the gateway to end. With a database that hangs it takes 40 s by itself.
-const ENDS: Duration = Duration::from_mins(2);
+const ENDS: Duration = crate::PATIENCE;
 
 /// A running gateway. Dropping this value ends it, and removes its containers.
 pub struct Gateway {
@@ -125,7 +126,8 @@ impl Gateway {
     /// Sends SIGTERM, waits, and returns whether the gateway ended with success.
     pub fn terminate(&mut self) -> bool {
         self.signal("TERM");
-        self.child.wait().unwrap().success()
+        let ended = process::ends_within(&mut self.child, ENDS);
+        ended.expect("the gateway ends after SIGTERM").success()
     }
 
     /// Returns a client without a session.

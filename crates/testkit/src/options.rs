@@ -1,9 +1,16 @@
 //! How a gateway under test is started.
 
-use std::{collections::BTreeMap, net::TcpListener, sync::Arc};
+use std::{collections::BTreeMap, net::TcpListener, path::Path, sync::Arc, time::Duration};
 
 /// Name and password of the owner of [`Options::owner`].
 pub(crate) const OWNER: (&str, &str) = ("owner", "owner-password");
+
+/// A library that gives a program another clock, where Debian installs it.
+const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+/// How far [`Options::away_from_midnight`] sets a clock ahead.
+const AHEAD: Duration = Duration::from_hours(2);
+/// No test runs for longer.
+const LONGEST: Duration = Duration::from_mins(10);
 
 /// Where a gateway under test keeps its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,10 +102,39 @@ impl Options {
         self
     }
 
+    /// Gives the gateway a clock that is far from midnight (UTC), when budgets of a day begin again: if midnight is near, its
+    /// clock is two hours ahead. Where libfaketime is not installed, waits for some minutes instead, until midnight has passed.
+    pub async fn away_from_midnight(self) -> Self {
+        if until_midnight() > LONGEST {
+            return self;
+        }
+        if Path::new(FAKETIME).exists() {
+            let ahead = format!("+{}", AHEAD.as_secs());
+            let options = self.env("LD_PRELOAD", FAKETIME).env("FAKETIME", &ahead);
+            return options.env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        }
+        let rest = until_midnight();
+        if rest < Duration::from_mins(3) {
+            tokio::time::sleep(rest).await;
+        }
+        self
+    }
+
+    /// Returns how far the gateway's clock is ahead of the machine's.
+    pub fn ahead(&self) -> Duration {
+        if self.env.contains_key("FAKETIME") { AHEAD } else { Duration::ZERO }
+    }
+
     /// Chooses the database.
     #[must_use]
     pub fn on(mut self, database: Database) -> Self {
         self.database = database;
         self
     }
+}
+
+/// Returns the time until the day ends in UTC.
+fn until_midnight() -> Duration {
+    const DAY: i64 = 24 * 3_600_000;
+    Duration::from_millis((DAY - crate::now().0.rem_euclid(DAY)).unsigned_abs())
 }

@@ -1,6 +1,10 @@
 //! Engines that are processes, as an operator sees them: in `/proc`.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    process::{Child, Command, ExitStatus},
+    time::{Duration, Instant},
+};
 
 /// Returns every process of every engine of a gateway, the supervisors too. They are found by a mark in their
 /// environment.
@@ -23,4 +27,16 @@ pub fn lives(pid: i64) -> bool {
 /// Runs `kill -9`; the process may have ended already.
 pub fn kill_process(pid: i64) {
     let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).output();
+}
+
+/// Waits until the program has ended. Returns `None` if that takes longer than `limit`. Blocking.
+pub(crate) fn ends_within(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
+    let deadline = Instant::now() + limit;
+    loop {
+        let ended = child.try_wait().unwrap();
+        if ended.is_some() || Instant::now() >= deadline {
+            return ended;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }

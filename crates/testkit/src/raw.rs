@@ -1,14 +1,11 @@
 //! Bytes on a socket, for requests that no client library would send.
 
-use std::time::Duration;
-
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
 
-/// Longest wait for the server to close the connection. It is longer than the server's own time limits.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::PATIENCE;
 
 /// Sends `request` to the gateway at `url` and returns the answer up to the end of the connection, which the gateway
 /// must close.

@@ -6,7 +6,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use axum::{
     body::Body as HttpBody,
     extract::State,
-    http::{HeaderMap, HeaderName, Request, header},
+    http::{HeaderMap, HeaderName, Request, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
@@ -217,13 +217,36 @@ fn as_user(headers: &HeaderMap, body: &Map<String, Value>) -> Outcome<Request<By
 }
 
 pub(crate) const FOLLOW: Operation = Operation::new("followChatAnswer", "Follow the answer that a chat gets")
-    .about("The events of the answer that is being written, from its beginning. 404 if the chat is not being answered.")
+    .about("The events of the answer that is being written, from its beginning. 204 if the chat is not being answered (any more).")
     .errors(&[ErrorCode::TooManyStreams, ErrorCode::StreamsExhausted]);
 
-pub(crate) async fn follow(app: State<App>, caller: Caller, UuidId(id): UuidId) -> Outcome<AnswerStream> {
-    let answer = app.answers.of(caller.user.id, id).ok_or_else(not_answering)?;
+pub(crate) async fn follow(
+    app: State<App>,
+    caller: Caller,
+    UuidId(id): UuidId,
+) -> Outcome<Either<AnswerStream, NothingToFollow>> {
+    let Some(answer) = app.answers.of(caller.user.id, id) else {
+        let chat = app.store.read().await?.chat(caller.user.id, id).await?;
+        return chat.map(|_| Either::Second(NothingToFollow)).ok_or_else(|| missing(id));
+    };
     let seat = app.bounds.seats.take(caller.grant.key())?;
-    Ok(Reader::new(&app, &caller, &answer, seat).into_answer())
+    Ok(Either::First(Reader::new(&app, &caller, &answer, seat).into_answer()))
+}
+
+/// 204: an answer may end between the moment at which a client hears of it and the moment at which the client asks for
+/// it, so this is no error. An `EventSource` ends at a 204 and does not connect again (HTML standard, section 9.2.3).
+pub(crate) struct NothingToFollow;
+
+impl IntoResponse for NothingToFollow {
+    fn into_response(self) -> Response {
+        StatusCode::NO_CONTENT.into_response()
+    }
+}
+
+impl Output for NothingToFollow {
+    fn describe(doc: &mut Doc) {
+        doc.answered_empty(204, "The chat is not being answered.");
+    }
 }
 
 view! {

@@ -274,7 +274,11 @@ fn answer(reply: Reply, recorded: Option<&Value>) -> Value {
             (media_type.to_owned(), content)
         })
         .collect();
-    json!({ "description": about, "headers": headers, "content": content })
+    let mut shown = json!({ "description": about, "headers": headers });
+    if !content.is_empty() {
+        shown["content"] = content.into();
+    }
+    shown
 }
 
 fn anybody() -> Who {
@@ -329,7 +333,8 @@ fn key_errors(endpoint: Option<Endpoint>) -> Vec<ErrorCode> {
 
 /// Returns the errors of every route that has this policy, these parameters and this body.
 fn policy_errors(route: &Route, doc: &Doc) -> Vec<ErrorCode> {
-    let mut codes = vec![ErrorCode::UnknownHost, ErrorCode::InvalidRequest, ErrorCode::DatabaseUnavailable];
+    let mut codes = vec![ErrorCode::UnknownHost, ErrorCode::InvalidRequest];
+    codes.extend([ErrorCode::DatabaseUnavailable, ErrorCode::DatabaseBusy]);
     if route.policy.access != Access::Public {
         codes.extend([ErrorCode::Unauthenticated, ErrorCode::Forbidden]);
     }

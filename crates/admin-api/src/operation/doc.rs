@@ -130,6 +130,11 @@ impl Doc {
         self.answers.push(Reply { status: 200, about, content, counted: false });
     }
 
+    /// Adds an answer without a body.
+    pub(crate) fn answered_empty(&mut self, status: u16, about: &'static str) {
+        self.answers.push(Reply { status, about, content: Vec::new(), counted: false });
+    }
+
     /// Adds a window of a list, with the length of the whole in `X-Total-Count`.
     pub(crate) fn listed(&mut self, entry: Value) {
         let content = vec![(JSON, schema::list(entry))];

@@ -22,7 +22,7 @@ use std::{
 
 use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use gantry_domain::{
-    ApiError, Clock, ErrorCode, JobId, Timestamp,
+    ApiError, Clock, JobId, Timestamp,
     job::{Job, JobKind, JobProgress, JobState, MAX_LOG_LINES},
 };
 use gantry_store::{NewJob, Store, StoreError, StoreResult, in_time};
@@ -314,8 +314,8 @@ impl Jobs {
 
 /// Says to a caller that the database did not do what it was asked.
 pub(crate) fn unstored(error: &StoreError) -> ApiError {
-    if error.is_unavailable() {
-        return ApiError::new(ErrorCode::DatabaseUnavailable, "the database can't be reached");
+    if let Some(refusal) = error.refusal() {
+        return refusal;
     }
     tracing::error!(error = error as &dyn std::error::Error, "a database operation failed");
     ApiError::internal()

@@ -1,5 +1,6 @@
 //! Jobs on a real database.
 
+use gantry_domain::ErrorCode;
 use serde_json::json;
 use tempfile::TempDir;
 

@@ -183,7 +183,7 @@ async fn an_engine_of_an_older_version_is_adopted_and_an_instance_that_no_record
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_mins(3), alone).await.expect("the other instance is stopped");
+    tokio::time::timeout(gantry_testkit::PATIENCE, alone).await.expect("the other instance is stopped");
     gateway.all_reach(State::Running).await;
     let left = gateway.fake.instances();
     assert_eq!(

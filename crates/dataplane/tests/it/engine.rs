@@ -10,7 +10,8 @@ use tokio::{
 
 use crate::client::Client;
 
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+/// Longest wait for something that takes milliseconds on an idle machine, as in `gantry_testkit`.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 pub(crate) struct Engine {
     pub(crate) addr: SocketAddr,

@@ -95,7 +95,7 @@ fn drain(gateway: &mut Gateway) -> tokio::sync::oneshot::Receiver<bool> {
     let plane = gateway.plane.take().unwrap();
     let (tell, told) = tokio::sync::oneshot::channel();
     spawn(async move {
-        let clean = plane.drain(Duration::from_secs(30)).await;
+        let clean = plane.drain(crate::engine::PATIENCE).await;
         tell.send(clean).unwrap();
     });
     told

@@ -37,6 +37,7 @@ impl Docker {
         let (mut memlock, mut port_attempts, mut beaten) = (spec.launch.locks_memory, 1, None);
         loop {
             self.clear_name(spec.name).await?;
+            let launching = self.launches.read().await;
             let network = self.network(spec.launch.confinement.internet).await?;
             let surroundings = Surroundings { user: user.clone(), network };
             let id = match self.create(spec, &surroundings, memlock).await {
@@ -50,6 +51,7 @@ impl Docker {
                 }
                 created => created?,
             };
+            drop(launching);
             let error = match self.start(spec, &id).await {
                 Ok(()) => return Ok(id),
                 Err(error) => error,

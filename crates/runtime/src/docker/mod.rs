@@ -38,10 +38,11 @@ use gantry_domain::{
     engine::Launch,
     listeners::Listeners,
     model::lifecycle::InstanceId,
+    net::SubnetRange,
     runtime::{DOCKER, Traits},
 };
 use tokio::{
-    sync::Mutex,
+    sync::{Mutex, RwLock},
     time::{Instant, sleep, timeout},
 };
 
@@ -91,8 +92,13 @@ pub struct Docker {
     gate: Arc<dyn Gate>,
     /// The user that engines run as, if the operator sets one.
     user: Option<String>,
-    /// Held while a network is looked for and made.
+    /// The addresses of the engines' networks; `None` leaves the choice to the engine.
+    range: Option<SubnetRange>,
+    /// Held while a network is looked for and made, or removed.
     networks: Mutex<()>,
+    /// Read by each launch from before it looks for its network until its container is there; networks are removed only
+    /// while nobody reads.
+    launches: RwLock<()>,
     client: OnceLock<Client>,
 }
 
@@ -109,7 +115,9 @@ pub fn docker(host: Option<&str>, owner: Owner) -> RuntimeResult<Docker> {
         owner,
         gate: Arc::new(Open),
         user: None,
+        range: None,
         networks: Mutex::default(),
+        launches: RwLock::default(),
         client: OnceLock::new(),
     })
 }
@@ -136,6 +144,12 @@ impl Docker {
     #[must_use]
     pub fn with_user(self, user: Option<String>) -> Self {
         Self { user, ..self }
+    }
+
+    /// Takes the addresses of the engines' networks from this range.
+    #[must_use]
+    pub fn with_networks_of(self, range: SubnetRange) -> Self {
+        Self { range: Some(range), ..self }
     }
 
     /// Returns the engine's own id, which is stored with its containers. Podman makes up a new one for each answer; for
@@ -364,7 +378,12 @@ impl Runtime for Docker {
     }
 
     fn remove<'a>(&'a self, id: &'a InstanceId) -> BoxFuture<'a, RuntimeResult<()>> {
-        self.remove_container(&id.0).boxed()
+        async move {
+            self.remove_container(&id.0).await?;
+            self.remove_idle_networks().await;
+            Ok(())
+        }
+        .boxed()
     }
 
     fn logs<'a>(&'a self, id: &'a InstanceId, window: LogWindow) -> BoxFuture<'a, RuntimeResult<String>> {

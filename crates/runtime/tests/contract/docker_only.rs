@@ -8,17 +8,17 @@ use std::{
 };
 
 use futures_util::StreamExt;
-use gantry_domain::{LogWindow, engine::EngineAddress, model::lifecycle::InstanceStatus};
+use gantry_domain::{LogWindow, engine::EngineAddress, model::lifecycle::InstanceStatus, net::SubnetRange};
 use gantry_package::{
     checksums::Sha256Sum,
     images::{ImageSink, ImageSource, diff_ids, put_together, take_apart},
 };
-use gantry_runtime::RuntimeError;
+use gantry_runtime::{Runtime, RuntimeError};
 use sha2::{Digest, Sha256};
 
 use crate::{
     cases::{saved, stream_of},
-    machine::{Behaviour, Machine, nowhere, poll},
+    machine::{Behaviour, Machine, new_owner, nowhere, poll},
 };
 
 #[tokio::test]
@@ -271,6 +271,46 @@ async fn a_container_of_an_older_version_is_the_first_instance_of_its_model() {
     let new = m.start_generation(&a, 4, Behaviour::Serves).await.unwrap();
     assert_eq!(m.runtime.list().await.unwrap().len(), 1);
     assert_eq!(m.found(&a).await.instance.id, new);
+}
+
+#[tokio::test]
+async fn networks_take_small_subnets_and_go_with_the_last_container() {
+    let Some(m) = Machine::docker().await else { return };
+    let network = |owner: &gantry_runtime::Owner| format!("gantry-{}-local", owner.instance);
+    let (a, b) = (m.name(), m.name());
+    let first = m.start(&a, Behaviour::Serves).await.unwrap();
+    let subnet = m.engine().subnet(&network(&m.owner)).await.expect("the network");
+    assert!(subnet.starts_with("10.189.") && subnet.ends_with("/26"), "{subnet}");
+
+    // Another gateway whose range begins with what the first one has takes the next subnet.
+    let taken: ipnet::Ipv4Net = subnet.parse().unwrap();
+    let both = ipnet::Ipv4Net::new(taken.addr(), 25).unwrap().trunc();
+    let (owner, launch) = (new_owner(), m.launch_of(&b, Behaviour::Serves));
+    let within = |range: ipnet::Ipv4Net| {
+        let range = SubnetRange::parse(&range.to_string()).unwrap();
+        gantry_runtime::docker(Some(&m.engine().host), owner.clone()).unwrap().with_networks_of(range)
+    };
+    let other = within(both);
+    let second = other.launch(&m.spec(&b, 1, &launch)).await.unwrap();
+    let its_own = m.engine().subnet(&network(&owner)).await.expect("the other network");
+    assert!(its_own != subnet && both.contains(&its_own.parse::<ipnet::Ipv4Net>().unwrap()), "{its_own}");
+
+    // The network stays as long as there is a container, and goes with the last one.
+    let c = m.name();
+    let third = m.start(&c, Behaviour::Serves).await.unwrap();
+    m.runtime.remove(&first).await.unwrap();
+    assert_eq!(m.engine().subnet(&network(&m.owner)).await, Some(subnet));
+    m.runtime.remove(&third).await.unwrap();
+    assert_eq!(m.engine().subnet(&network(&m.owner)).await, None);
+    // It is made again for the next one.
+    m.start(&c, Behaviour::Serves).await.unwrap();
+    other.remove(&second).await.unwrap();
+    assert_eq!(m.engine().subnet(&network(&owner)).await, None);
+
+    // A range without room is named.
+    let taken = m.engine().subnet(&network(&m.owner)).await.expect("the network").parse().unwrap();
+    let refused = within(taken).launch(&m.spec(&b, 2, &launch)).await.unwrap_err().to_string();
+    assert!(refused.contains("ENGINE_NETWORKS") && refused.contains(&taken.to_string()), "{refused}");
 }
 
 /// Blobs of a package, in memory.

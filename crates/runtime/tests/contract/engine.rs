@@ -6,8 +6,8 @@ use bollard::{
     Docker as Client, body_full,
     models::{ContainerCreateBody, ContainerInspectResponse, ContainerUpdateBody},
     query_parameters::{
-        CreateContainerOptionsBuilder, CreateImageOptionsBuilder, KillContainerOptionsBuilder,
-        ListContainersOptionsBuilder, PruneNetworksOptionsBuilder, RemoveContainerOptionsBuilder,
+        CreateContainerOptionsBuilder, CreateImageOptionsBuilder, InspectNetworkOptions,
+        KillContainerOptionsBuilder, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
         RemoveImageOptions, RemoveImageOptionsBuilder, StartContainerOptions,
     },
 };
@@ -98,6 +98,12 @@ impl Engine {
         found.into_iter().filter_map(|it| it.id).collect()
     }
 
+    /// Returns the subnet of a network; `None` if there is no network of that name.
+    pub(crate) async fn subnet(&self, network: &str) -> Option<String> {
+        let found = self.client.inspect_network(network, None::<InspectNetworkOptions>).await.ok()?;
+        found.ipam?.config?.pop()?.subnet
+    }
+
     pub(crate) async fn kill(&self, name: &str) {
         let options = KillContainerOptionsBuilder::default().signal("SIGKILL").build();
         self.client.kill_container(name, Some(options)).await.unwrap();
@@ -132,18 +138,21 @@ impl Drop for Engine {
 
 async fn clear(host: &str, images: &[String]) {
     let Ok(client) = Client::connect_with_host(host) else { return };
+    let mut instances = Vec::new();
     let options = ListContainersOptionsBuilder::default().all(true).build();
     for container in client.list_containers(Some(options)).await.unwrap_or_default() {
         if container.image.is_some_and(|it| images.contains(&it)) {
+            instances.extend(container.labels.and_then(|mut it| it.remove("gantry.instance")));
             let options = RemoveContainerOptionsBuilder::default().force(true).build();
             drop(client.remove_container(&container.id.unwrap_or_default(), Some(options)).await);
         }
     }
-    // Docker has addresses for some thirty networks, so unused ones are removed. Those of running tests are in use, or
-    // are made again.
-    let filters = std::collections::HashMap::from([("label".to_owned(), vec!["gantry.instance".to_owned()])]);
-    let options = PruneNetworksOptionsBuilder::default().filters(&filters).build();
-    drop(client.prune_networks(Some(options)).await);
+    // A gateway removes its networks with its last container; these were removed behind its back.
+    for instance in instances {
+        for name in [format!("gantry-{instance}"), format!("gantry-{instance}-local")] {
+            drop(client.remove_network(&name).await);
+        }
+    }
     for image in images {
         let options = RemoveImageOptionsBuilder::default().force(true).build();
         drop(client.remove_image(image, Some(options), None).await);

@@ -3,7 +3,7 @@
 use std::{
     path::PathBuf,
     sync::{Arc, atomic::AtomicI64, atomic::Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use gantry_domain::{
@@ -13,12 +13,15 @@ use gantry_domain::{
         InstanceNumber,
         lifecycle::{InstanceId, InstanceStatus},
     },
+    net::SubnetRange,
 };
 use gantry_runtime::{ContainerSpec, Fake, Found, Owner, Runtime, RuntimeResult, Script, docker};
 use secrecy::SecretString;
 
 use crate::{engine::Engine, processes::Processes};
 
+/// Longest wait for something that takes milliseconds on an idle machine, as in `gantry_testkit`.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 /// Line that a stubborn process prints once SIGTERM no longer ends it.
 const STUBBORN: &str = "no signal ends this";
 
@@ -93,7 +96,7 @@ impl Machine {
     pub(crate) async fn docker() -> Option<Self> {
         let engine = Engine::connect().await?;
         let owner = new_owner();
-        let runtime = docker(Some(&engine.host), owner.clone()).unwrap();
+        let runtime = docker(Some(&engine.host), owner.clone()).unwrap().with_networks_of(networks());
         let image = engine.image.clone();
         Some(Self::new(Kind::Docker(engine), owner, Arc::new(runtime), image))
     }
@@ -138,7 +141,9 @@ impl Machine {
         match &self.kind {
             Kind::Fake(fake) => Arc::new(fake.seen_by(owner)),
             Kind::Process(processes) => Arc::new(processes.seen_by(owner)),
-            Kind::Docker(engine) => Arc::new(docker(Some(&engine.host), owner).unwrap()),
+            Kind::Docker(engine) => {
+                Arc::new(docker(Some(&engine.host), owner).unwrap().with_networks_of(networks()))
+            }
         }
     }
 
@@ -233,10 +238,35 @@ impl Machine {
 
     /// Waits until no container of a probe is left.
     pub(crate) async fn no_probes(&self) {
-        if let Kind::Docker(engine) = &self.kind {
-            let label = format!("gantry.instance={}", self.owner.instance);
-            poll(async || engine.labelled(&label).await.is_empty().then_some(())).await;
+        poll(async || self.probes().await.is_empty().then_some(())).await;
+    }
+
+    /// Returns the ids of the containers of probes. Only Docker has such.
+    pub(crate) async fn probes(&self) -> Vec<String> {
+        let Kind::Docker(engine) = &self.kind else { return Vec::new() };
+        engine.labelled(&format!("gantry.instance={}", self.owner.instance)).await
+    }
+
+    /// Returns the container of a probe that runs; `None` if there is none.
+    async fn running_probe(&self) -> Option<String> {
+        for id in self.probes().await {
+            let state = self.engine().inspect(&id).await.and_then(|it| it.state);
+            if state.and_then(|it| it.running) == Some(true) {
+                return Some(id);
+            }
         }
+        None
+    }
+
+    /// Waits until the container of a probe runs, and returns its id; `None` where probes have none.
+    pub(crate) async fn probe_runs(&self) -> Option<String> {
+        let Kind::Docker(_) = &self.kind else { return None };
+        Some(poll(async || self.running_probe().await).await)
+    }
+
+    /// Waits until the container of no probe runs.
+    pub(crate) async fn no_probe_runs(&self) {
+        poll(async || self.running_probe().await.is_none().then_some(())).await;
     }
 
     pub(crate) fn is_fake(&self) -> bool {
@@ -275,6 +305,11 @@ impl Machine {
     }
 }
 
+/// Where gateways take the addresses of their networks from unless they are told otherwise.
+fn networks() -> SubnetRange {
+    SubnetRange::parse("10.189.0.0/16").unwrap()
+}
+
 pub(crate) struct Named {
     pub(crate) name: String,
     pub(crate) model: ModelId,
@@ -294,13 +329,14 @@ pub(crate) fn new_owner() -> Owner {
 }
 
 pub(crate) async fn poll<T>(mut probe: impl AsyncFnMut() -> Option<T>) -> T {
-    for _ in 0..1200 {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
         if let Some(value) = probe().await {
             return value;
         }
+        assert!(Instant::now() < deadline, "condition not met within {PATIENCE:?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("condition not met within a minute")
 }
 
 /// Returns the path of a directory that does not exist.

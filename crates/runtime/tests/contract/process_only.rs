@@ -9,13 +9,11 @@ use gantry_runtime::{ImageProbe, Runtime, RuntimeError};
 
 use crate::{
     engine::skip,
-    machine::{Behaviour, Machine, Named, poll},
+    machine::{Behaviour, Machine, Named, PATIENCE, poll},
     processes::lives,
 };
 
 const GRACE: Duration = Duration::from_mins(1);
-/// Longest time for a program to begin; the machine may be busy.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Waits until the engine has printed this many lines, and returns them.
 async fn printed(m: &Machine, named: &Named, lines: usize) -> Vec<String> {

@@ -19,7 +19,7 @@ use gantry_domain::{ModelId, engine::Launch, model::InstanceNumber};
 use gantry_runtime::{ContainerSpec, Docker, Runtime, RuntimeError, docker};
 use secrecy::SecretString;
 
-use crate::machine::new_owner;
+use crate::machine::{PATIENCE, new_owner};
 
 /// A request's method with path, and its body.
 type Requests = Arc<Mutex<Vec<(String, String)>>>;
@@ -345,7 +345,7 @@ async fn a_dropped_archive_ends_the_save() {
     let mut archive = runtime.save(&["engine:1".to_owned()]).await.unwrap();
     assert!(!archive.next().await.unwrap().unwrap().is_empty());
     drop(archive);
-    let ended = tokio::task::spawn_blocking(move || ended.recv_timeout(Duration::from_mins(1)));
+    let ended = tokio::task::spawn_blocking(move || ended.recv_timeout(PATIENCE));
     ended.await.unwrap().expect("it notices").unwrap_err();
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     matrix::{self, Names, TABLE},
-    support::{GANTRY, assert_invalid, column, start},
+    support::{GANTRY, assert_invalid, column, on_each_database, start},
     team::{PASSWORD, Team, id, make_key, make_user},
 };
 
@@ -53,9 +53,8 @@ async fn newest(owner: &Client) -> Value {
     owner.get("/admin/audit?limit=1").await.expect(200)[0].clone()
 }
 
-#[tokio::test]
-async fn every_change_writes_one_row_and_what_is_refused_none() {
-    for database in Database::all("every_change_writes_one_row") {
+on_each_database! {
+    async fn every_change_writes_one_row_and_what_is_refused_none(database: Database) {
         let dead = Options::default().on(database).env("CONTAINER_HOST", "unix:///nonexistent.sock");
         let team = Team::with(dead).await;
         let mut names = Names::default();

@@ -7,7 +7,7 @@ use sqlx::{Connection, PgConnection};
 
 use crate::{
     page::{MACHINE, blocks, run},
-    support::start,
+    support::{on_each_database, start},
 };
 
 const PAGE: &str = include_str!("../../../../docs/backup.md");
@@ -22,9 +22,8 @@ async fn empty_postgres() -> (gantry_testkit::Gateway, String) {
     (gateway, url)
 }
 
-#[tokio::test]
-async fn the_commands_of_the_page_work() {
-    for database in Database::all("docs/backup.md") {
+on_each_database! {
+    async fn the_commands_of_the_page_work(database: Database) {
         let home = tempfile::tempdir().unwrap();
         let own = if database == Database::Postgres { Some(empty_postgres().await) } else { None };
         let other = if Database::all("docs/backup.md: db promote").len() > 1 {

@@ -1,6 +1,6 @@
 //! The models base directory: who may choose it, which it may be, and what the choice changes.
 
-use std::{os::unix::fs::symlink, time::Duration};
+use std::os::unix::fs::symlink;
 
 use gantry_testkit::{Database, Managed, Options, eventually, simulated, simulator};
 use serde_json::json;
@@ -79,7 +79,7 @@ async fn a_choice_counts_on_every_gateway_of_the_database() {
         let dir = root.path().canonicalize().unwrap().join(name);
         std::fs::create_dir(&dir).unwrap();
         asked.put(PATH, &json!({ "base_dir": dir })).await.expect(200);
-        let seen = eventually("the other one uses it", Duration::from_mins(1), async || {
+        let seen = eventually("the other one uses it", gantry_testkit::PATIENCE, async || {
             let seen = told.get(PATH).await.expect(200);
             (seen["base_dir"] == json!(dir)).then_some(seen)
         })

@@ -4,7 +4,7 @@ use gantry_testkit::{Database, Gateway, Options};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::team::Team;
+use crate::{support::on_each_database, team::Team};
 
 const GANTRY: &str = env!("CARGO_BIN_EXE_gantry");
 const CHATS: &str = "/v1/chat/sessions";
@@ -99,9 +99,8 @@ async fn chats_have_bounds() {
     assert_eq!(system.json["error"]["param"], "role");
 }
 
-#[tokio::test]
-async fn the_bytes_of_a_chat_and_of_a_user_have_bounds() {
-    for database in Database::all("chat_sessions: bytes") {
+on_each_database! {
+    async fn the_bytes_of_a_chat_and_of_a_user_have_bounds(database: Database) {
         let gateway = Gateway::start(GANTRY, Options::default().on(database)).await;
         let owner = gateway.owner().await;
         // Four bytes each.

@@ -28,10 +28,12 @@ mod usage;
 use std::{
     io::Write,
     os::unix::fs::PermissionsExt,
-    process::{Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
+    sync::mpsc,
+    time::Duration,
 };
 
-use gantry_testkit::{Gateway, Options};
+use gantry_testkit::{Gateway, Options, PATIENCE};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -63,7 +65,21 @@ struct Ran {
     err: String,
 }
 
+/// Longest time that a command may take.
+const RUNS: Duration = Duration::from_mins(4);
+
 impl Ran {
+    /// Waits for the command. One that takes too long is killed, so that the test says what it has printed.
+    fn when_ended(child: Child) -> Self {
+        let (pid, (done, ended)) = (child.id().to_string(), mpsc::channel());
+        std::thread::spawn(move || done.send(child.wait_with_output()));
+        let output = ended.recv_timeout(RUNS).unwrap_or_else(|_| {
+            let _ = Command::new("kill").args(["-KILL", &pid]).status();
+            ended.recv_timeout(PATIENCE).expect("it ends when it is killed")
+        });
+        Self::of(output.unwrap())
+    }
+
     fn of(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
@@ -112,7 +128,11 @@ impl Shell {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(GANTRY);
+        self.program(GANTRY, args)
+    }
+
+    fn program(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.args(args).current_dir(self.home.path()).env_clear();
         command
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -123,7 +143,9 @@ impl Shell {
     }
 
     fn run(&self, args: &[&str]) -> Ran {
-        Ran::of(self.command(args).stdin(Stdio::null()).output().unwrap())
+        let mut command = self.command(args);
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Ran::when_ended(command.spawn().unwrap())
     }
 
     fn run_with(&self, args: &[&str], input: &str) -> Ran {
@@ -131,6 +153,6 @@ impl Shell {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        Ran::of(child.wait_with_output().unwrap())
+        Ran::when_ended(child)
     }
 }

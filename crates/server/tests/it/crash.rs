@@ -18,7 +18,7 @@ const CHAT: &str = "/v1/chat/completions";
 const DELAYS: [[u64; 6]; 2] = [[3, 47, 131, 268, 402, 733], [0, 19, 88, 214, 340, 569]];
 
 /// Longest time for what a gateway does by itself: it ends as soon as it is seen.
-const SOON: Duration = Duration::from_mins(1);
+const SOON: Duration = gantry_testkit::PATIENCE;
 
 /// Sends a command and kills the gateway `delay` later, wherever it is then. The wait is the injected fault. Tells
 /// whether the command was answered before.

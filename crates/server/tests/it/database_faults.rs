@@ -56,7 +56,7 @@ impl Fixture {
 
     /// Waits until each request has its row; then there is exactly one for each, and the sums say so as well.
     async fn rows(&self) {
-        let all = eventually("all rows are there", SOON * 3, async || {
+        let all = eventually("all rows are there", SOON * 2, async || {
             let rows = self.owner.get("/admin/usage?limit=1000").await;
             let n = rows.json.as_array().map_or(0, Vec::len);
             (rows.status == 200 && n >= self.answered).then_some(rows.json)
@@ -77,7 +77,7 @@ impl Fixture {
     /// How long it takes from now until writes are accepted.
     async fn writes_again(&self) -> Duration {
         let begun = Instant::now();
-        eventually("it writes again", SOON * 3, async || (self.new_key().await.status == 201).then_some(()))
+        eventually("it writes again", SOON, async || (self.new_key().await.status == 201).then_some(()))
             .await;
         begun.elapsed()
     }
@@ -202,15 +202,13 @@ async fn connections_that_are_lost_in_the_middle_of_statements_are_replaced() {
         wire.lose();
         drop(locks);
         let lost = Instant::now();
-        eventually("it is answered", SOON * 3, async || {
-            (it.owner.get(path).await.status == 200).then_some(())
-        })
-        .await;
+        eventually("it is answered", SOON, async || (it.owner.get(path).await.status == 200).then_some(()))
+            .await;
         println!("lost in the middle of statements: {path} is answered {:?} later", lost.elapsed());
         for answer in asked.await.unwrap().iter().filter(|it| it.status != 200) {
             assert_error(answer, 503, "database_unavailable");
         }
-        eventually("it is ready", SOON * 3, async || {
+        eventually("it is ready", SOON, async || {
             let ready = it.gateway.client().get("/readyz").await;
             (ready.json["status"] == "ready").then_some(())
         })

@@ -15,7 +15,7 @@ const GANTRY: &str = env!("CARGO_BIN_EXE_gantry");
 const CHAT: &str = "/v1/chat/completions";
 /// Longest time for what happens by itself, on a busy machine, too. What the specification promises is measured and
 /// printed, not asserted.
-const SOON: Duration = Duration::from_mins(1);
+const SOON: Duration = gantry_testkit::PATIENCE;
 
 async fn gateway() -> Gateway {
     Gateway::start(GANTRY, Options::containers()).await

@@ -14,8 +14,8 @@ use std::{
 };
 
 use gantry_testkit::{
-    Client, Gateway, Managed, Options, docker, docker_cli, eventually, free_port, inspect, sim_vllm,
-    simulated, simulator, skip,
+    Client, Gateway, Managed, Options, docker, docker_cli, eventually, free_port, inspect, on_a_port,
+    sim_vllm, simulated, simulator, skip,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -126,24 +126,27 @@ struct Registry {
 impl Registry {
     async fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let port = free_port();
-        let config = json!({
-            "version": 0.1, "log": { "level": "error" }, "http": { "addr": format!("127.0.0.1:{port}") },
-            "storage": { "filesystem": { "rootdirectory": dir.path().join("data") } },
-        });
-        // JSON is YAML.
-        let path = dir.path().join("config.yml");
-        fs::write(&path, config.to_string()).unwrap();
-        let mut command = Command::new("docker-registry");
-        let child =
-            command.arg("serve").arg(&path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let it = Self { child, url: format!("http://127.0.0.1:{port}"), _dir: dir };
-        let client = Client::new(&it.url);
-        eventually("the registry listens", SOON, async || {
-            client.request(Method::GET, "/v2/").send().await.ok().map(drop)
+        let (child, url) = on_a_port("the registry", async |port| {
+            let config = json!({
+                "version": 0.1, "log": { "level": "error" }, "http": { "addr": format!("127.0.0.1:{port}") },
+                "storage": { "filesystem": { "rootdirectory": dir.path().join("data") } },
+            });
+            // JSON is YAML.
+            let path = dir.path().join("config.yml");
+            fs::write(&path, config.to_string()).unwrap();
+            let mut command = Command::new("docker-registry");
+            command.arg("serve").arg(&path).stdout(Stdio::null()).stderr(Stdio::null());
+            let (mut child, url) = (command.spawn().unwrap(), format!("http://127.0.0.1:{port}"));
+            let client = Client::new(&url);
+            let listens = eventually("the registry listens", SOON, async || {
+                let ended = child.try_wait().unwrap().map(|_| false);
+                let answered = client.request(Method::GET, "/v2/").send().await.ok().map(|_| true);
+                ended.or(answered)
+            });
+            listens.await.then_some((child, url))
         })
         .await;
-        it
+        Self { child, url, _dir: dir }
     }
 
     async fn take(&self, image: &Image) {

@@ -1,6 +1,6 @@
 //! Restore drills: whether the newest backup can be restored, found out before it is needed.
 
-use std::{fs, process::Command, time::Duration};
+use std::{fs, process::Command};
 
 use gantry_testkit::{Database, Gateway, Options, eventually};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ async fn says(gateway: &Gateway, what: &str) -> Value {
         let ended = what != "ok" || (ready["last_proven_restore"].is_string() && ready["status"] == "ready");
         (ended && ready["checks"]["restore_drill"].as_str()?.contains(what)).then_some(ready)
     };
-    eventually(what, Duration::from_secs(30), seen).await
+    eventually(what, gantry_testkit::PATIENCE, seen).await
 }
 
 /// Copies the database into a folder of backups.

@@ -213,7 +213,7 @@ async fn llamacpp_chats_embeds_and_ranks() {
     for name in ["tiny-llama-F16.gguf", "tiny-bert-embed-F16.gguf", "tiny-bert-rerank-F16.gguf"] {
         engine.add(&format!("gguf/{name}"));
     }
-    let limit = Duration::from_mins(1);
+    let limit = gantry_testkit::PATIENCE;
     let chat = engine.run(&llama("org/chat", "tiny-llama-F16.gguf"), limit).await;
     engine.check_chat(&chat).await;
     let listed = engine.client.get("/v1/models/org/chat").await.expect(200);

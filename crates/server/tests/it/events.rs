@@ -52,7 +52,8 @@ impl Stream {
         if let Some(seen) = seen {
             request = request.header("last-event-id", seen);
         }
-        Self::of(request.send().await.unwrap())
+        // Each event has a time to come in; all of them together may take longer than other answers.
+        Self::of(request.timeout(Duration::from_mins(8)).send().await.unwrap())
     }
 
     /// The events of an answer.

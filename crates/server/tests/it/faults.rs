@@ -397,7 +397,7 @@ async fn a_clock_that_is_set_moves_no_deadline() {
     let mut hours = Vec::new();
     for (n, offset) in ["+3600", "-3600", "+0"].into_iter().enumerate() {
         let mut body = simulated("llamacpp", &format!("loads-{n}"), &[("LOAD_SECONDS", "6")]);
-        body["startup_timeout_sec"] = json!(60);
+        body["startup_timeout_sec"] = json!(240);
         let loads = Managed::create(&owner, &body).await;
         loads.start(&owner).await;
         loads.has_been(&owner, "loading", 1).await;
@@ -417,7 +417,7 @@ async fn a_clock_that_is_set_moves_no_deadline() {
     // Years: sessions are over, and what needs none goes on.
     for (n, offset) in TEN_YEARS.into_iter().enumerate() {
         let mut body = simulated("llamacpp", &format!("years-{n}"), &[("LOAD_SECONDS", "6")]);
-        body["startup_timeout_sec"] = json!(60);
+        body["startup_timeout_sec"] = json!(240);
         let loads = Managed::create(&owner, &body).await;
         loads.start(&owner).await;
         loads.has_been(&owner, "loading", 1).await;

@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    support::{assert_error, gateway},
+    support::{assert_error, gateway, on_each_database},
     team::{PASSWORD, Team, everything, id, make_key, make_model, make_org, make_token, make_user},
 };
 
@@ -235,9 +235,8 @@ pub(crate) async fn call(client: &Client, method_name: &str, path: &str, body: O
     client.send(body.map_or_else(|| client.request(method(method_name), path), |it| request.json(it))).await
 }
 
-#[tokio::test]
-async fn every_role_gets_what_its_policy_says_and_nothing_more() {
-    for database in Database::all("every_role_gets_what_its_policy_says") {
+on_each_database! {
+    async fn every_role_gets_what_its_policy_says_and_nothing_more(database: Database) {
         let dead = Options::default().on(database).env("CONTAINER_HOST", "unix:///nonexistent.sock");
         let team = Team::with(dead).await;
         let key = make_key(&team.owner, &json!({})).await["token"].as_str().unwrap().to_owned();

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// It scrapes each second.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = gantry_testkit::PATIENCE;
 
 struct Prometheus {
     child: Child,

@@ -2,11 +2,11 @@
 
 use std::{
     io::{BufRead, BufReader},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
 };
 
-use gantry_testkit::{Gateway, Options, PATIENCE, eventually, free_port, skip};
+use gantry_testkit::{Gateway, Options, PATIENCE, eventually, on_a_port, skip};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -20,7 +20,7 @@ const PASSWORD: &str = "correct horse battery";
 struct Proxy {
     child: Child,
     port: u16,
-    dir: TempDir,
+    dir: PathBuf,
 }
 
 impl Drop for Proxy {
@@ -56,36 +56,36 @@ fn config(name: &str, gateway: &Gateway, dir: &Path, port: u16) -> String {
         )
 }
 
-fn nginx(gateway: &Gateway, dir: TempDir, port: u16) -> Option<Proxy> {
-    let site = dir.path().join("site.conf");
-    std::fs::write(&site, config("nginx.conf", gateway, dir.path(), port)).unwrap();
+fn nginx(gateway: &Gateway, dir: &Path, port: u16) -> Option<Proxy> {
+    let site = dir.join("site.conf");
+    std::fs::write(&site, config("nginx.conf", gateway, dir, port)).unwrap();
     let places = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        .map(|it| format!("{it}_temp_path {}/{it};", dir.path().display()));
+        .map(|it| format!("{it}_temp_path {}/{it};", dir.display()));
     let whole = format!(
         "daemon off; pid {0}/pid; error_log {0}/error.log; events {{}}\nhttp {{ access_log off; {1} include {0}/site.conf; }}\n",
-        dir.path().display(),
+        dir.display(),
         places.join(" "),
     );
     // Workers of another user must reach the folders.
     let whole = if root() { format!("user root;\n{whole}") } else { whole };
-    let file = dir.path().join("nginx.conf");
+    let file = dir.join("nginx.conf");
     std::fs::write(&file, whole).unwrap();
     let mut command = Command::new("nginx");
-    command.arg("-c").arg(&file).arg("-e").arg(dir.path().join("start.log"));
+    command.arg("-c").arg(&file).arg("-e").arg(dir.join("start.log"));
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
-    Some(Proxy { child, port, dir })
+    Some(Proxy { child, port, dir: dir.to_owned() })
 }
 
-fn caddy(gateway: &Gateway, dir: TempDir, port: u16) -> Option<Proxy> {
+fn caddy(gateway: &Gateway, dir: &Path, port: u16) -> Option<Proxy> {
     // Its own port for administration is not wanted, and neither is the redirection at port 80.
     let options = "{\n\tadmin off\n\tauto_https disable_redirects\n}\n";
-    let file = dir.path().join("Caddyfile");
-    std::fs::write(&file, format!("{options}{}", config("Caddyfile", gateway, dir.path(), port))).unwrap();
+    let file = dir.join("Caddyfile");
+    std::fs::write(&file, format!("{options}{}", config("Caddyfile", gateway, dir, port))).unwrap();
     let mut command = Command::new("caddy");
     command.arg("run").arg("--config").arg(&file).args(["--adapter", "caddyfile"]);
-    command.env("HOME", dir.path()).env("XDG_DATA_HOME", dir.path()).env("XDG_CONFIG_HOME", dir.path());
+    command.env("HOME", dir).env("XDG_DATA_HOME", dir).env("XDG_CONFIG_HOME", dir);
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
-    Some(Proxy { child, port, dir })
+    Some(Proxy { child, port, dir: dir.to_owned() })
 }
 
 fn root() -> bool {
@@ -96,7 +96,7 @@ impl Proxy {
     /// curl, which knows the name and the certificate.
     fn curl(&self, path: &str) -> Command {
         let mut command = Command::new("curl");
-        command.arg("--cacert").arg(self.dir.path().join("cert.pem"));
+        command.arg("--cacert").arg(self.dir.join("cert.pem"));
         command.args(["--silent", "--show-error", "--noproxy", "*", "--max-time", "60"]);
         command.arg("--resolve").arg(format!("{NAME}:{}:127.0.0.1", self.port));
         command.arg(format!("https://{NAME}:{}{path}", self.port));
@@ -118,20 +118,22 @@ impl Proxy {
         self.ask(path, &[&json[..], arguments].concat())
     }
 
-    async fn ready(&mut self) {
+    /// Waits until it answers. Returns `false` if it ended, as it does if somebody else has its port.
+    async fn answers(&mut self) -> bool {
         eventually("the proxy answers", PATIENCE, async || {
             if let Some(ended) = self.child.try_wait().unwrap() {
-                let log = std::fs::read_to_string(self.dir.path().join("start.log")).unwrap_or_default();
-                panic!("the proxy ended with {ended}: {log}");
+                let log = std::fs::read_to_string(self.dir.join("start.log")).unwrap_or_default();
+                println!("the proxy ended with {ended}: {log}");
+                return Some(false);
             }
             let Output { status, .. } = self.curl("/health").output().unwrap();
-            status.success().then_some(())
+            status.success().then_some(true)
         })
-        .await;
+        .await
     }
 }
 
-async fn serves(name: &str, begin: fn(&Gateway, TempDir, u16) -> Option<Proxy>) {
+async fn serves(name: &str, begin: fn(&Gateway, &Path, u16) -> Option<Proxy>) {
     let test = &format!("proxy: {name}");
     let dir = TempDir::new().unwrap();
     if !certificate(dir.path()) {
@@ -143,11 +145,14 @@ async fn serves(name: &str, begin: fn(&Gateway, TempDir, u16) -> Option<Proxy>) 
     let options = Options { owner: false, ..Options::default() };
     let options = settings.iter().fold(options, |it, (name, value)| it.env(name, value));
     let gateway = start(options).await;
-    let Some(mut proxy) = begin(&gateway, dir, free_port()) else {
+    let proxy = on_a_port(name, async |port| match begin(&gateway, dir.path(), port) {
+        Some(mut proxy) => proxy.answers().await.then_some(Some(proxy)),
+        None => Some(None),
+    });
+    let Some(proxy) = proxy.await else {
         skip(test, &format!("{name} is not installed"));
         return;
     };
-    proxy.ready().await;
 
     // A load balancer on this machine.
     let (status, ready) = proxy.ask("/readyz", &[]);
@@ -162,7 +167,7 @@ async fn serves(name: &str, begin: fn(&Gateway, TempDir, u16) -> Option<Proxy>) 
     assert_eq!(proxy.post("/admin/bootstrap-owner", &with_token, &[]).0, 201);
 
     // A session, whose cookie is for TLS only.
-    let jar = proxy.dir.path().join("jar");
+    let jar = proxy.dir.join("jar");
     let jar = jar.to_str().unwrap();
     let credentials = json!({ "username": "ada", "password": PASSWORD });
     assert_eq!(proxy.post("/auth/login", &credentials, &["-c", jar]).0, 200);
@@ -206,7 +211,7 @@ async fn serves(name: &str, begin: fn(&Gateway, TempDir, u16) -> Option<Proxy>) 
     assert_eq!((status, &refused["error"]["code"]), (403, &json!("ip_not_allowed")), "{refused}");
 
     // What is too large ends at the proxy or at the gateway, with 413.
-    let large = proxy.dir.path().join("large");
+    let large = proxy.dir.join("large");
     std::fs::write(&large, vec![b' '; 33 << 20]).unwrap();
     let data = format!("@{}", large.display());
     let json = ["--http1.1", "-H", "content-type: application/json", "--data-binary", &data];

@@ -84,9 +84,9 @@ async fn a_runtime_that_is_silent_is_asked_once_for_all_who_want_to_know() {
     for answer in &answers {
         assert_eq!(degraded(answer), "it does not answer");
     }
-    // The reconciler asks for itself.
-    let asked = engine.taken.load(SeqCst) - before;
-    assert!(asked < 20, "{asked} connections for 60 who ask");
+    // The reconciler asks for itself, more often while a busy machine takes longer for the answers.
+    let (asked, took) = (engine.taken.load(SeqCst) - before, begun.elapsed());
+    assert!(asked as u64 <= 20 + took.as_secs(), "{asked} connections for 60 who ask, in {took:?}");
 
     let said = || gateway.log().matches("the container runtime does not answer as it should").count();
     eventually("the log says so", SOON, async || (said() > 0).then_some(())).await;

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::support::{GANTRY, gateway, start};
 
 /// Longest time for saying something and ending.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = gantry_testkit::PATIENCE;
 
 /// What a run of the program said, and whether it was content.
 pub(crate) struct Said {

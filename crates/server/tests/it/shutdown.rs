@@ -1,9 +1,6 @@
 //! SIGTERM to the real process.
 
-use std::{
-    os::unix::net::UnixDatagram,
-    time::{Duration, Instant},
-};
+use std::{os::unix::net::UnixDatagram, time::Instant};
 
 use gantry_testkit::{Client, EventStream, Gateway, Options, eventually};
 use reqwest::{Method, StatusCode};
@@ -140,7 +137,7 @@ async fn the_service_manager_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
-    manager.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+    manager.set_read_timeout(Some(gantry_testkit::PATIENCE)).unwrap();
     let heard = || {
         let mut buffer = [0; 256];
         let n = manager.recv(&mut buffer).unwrap();
@@ -152,7 +149,7 @@ async fn the_service_manager_is_told() {
     let begun = Instant::now();
     let mut told = vec![heard()];
     while told.iter().filter(|it| *it == "WATCHDOG=1").count() < 3 || !told.contains(&"READY=1".to_owned()) {
-        assert!(begun.elapsed() < Duration::from_mins(1), "{told:?}");
+        assert!(begun.elapsed() < gantry_testkit::PATIENCE, "{told:?}");
         told.push(heard());
     }
     gateway.signal("TERM");

@@ -17,13 +17,13 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::support::GANTRY;
+use crate::support::{GANTRY, on_each_database};
 
 /// Longest time that anything may stay on its way; a simulated engine is up within seconds.
-const SETTLES: Duration = Duration::from_mins(1);
+const SETTLES: Duration = gantry_testkit::PATIENCE;
 /// What one of two gateways stored the other one serves within this time: it looks every half second, on a machine that
 /// lets it.
-const TOLD: Duration = Duration::from_secs(30);
+const TOLD: Duration = gantry_testkit::PATIENCE;
 const COMMANDS: [&str; 3] = ["start", "stop", "apply"];
 
 /// `GANTRY_SEED` repeats a history as far as its timing allows.
@@ -128,12 +128,11 @@ async fn client(owner: Client, models: Vec<Managed>, mut rng: StdRng, calls: usi
     accepted
 }
 
-#[tokio::test]
-async fn a_storm_of_commands_ends_where_the_last_one_says() {
-    if !simulator(GANTRY, "storm: 200 calls of 10 clients on 5 models") {
-        return;
-    }
-    for database in Database::all("storm") {
+on_each_database! {
+    async fn a_storm_of_commands_ends_where_the_last_one_says(database: Database) {
+        if !simulator(GANTRY, "storm: 200 calls of 10 clients on 5 models") {
+            return;
+        }
         let (seed, _) = random();
         let gateway = Gateway::start(GANTRY, Options::containers().on(database)).await;
         let owner = gateway.owner().await;

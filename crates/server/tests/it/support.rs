@@ -5,6 +5,34 @@ use serde_json::Value;
 
 pub(crate) const GANTRY: &str = env!("CARGO_BIN_EXE_gantry");
 
+/// Turns `async fn name(database: Database)` into one test for each database, `name::sqlite` and `name::postgres`: for what
+/// takes long on each.
+macro_rules! on_each_database {
+    ($(#[$meta:meta])* async fn $name:ident($database:ident: Database) $body:block) => {
+        #[cfg(test)]
+        mod $name {
+            use super::*;
+
+            $(#[$meta])*
+            async fn runs_on($database: gantry_testkit::Database) $body
+
+            #[tokio::test]
+            async fn sqlite() {
+                runs_on(gantry_testkit::Database::Sqlite).await;
+            }
+
+            #[tokio::test]
+            async fn postgres() {
+                let postgres = gantry_testkit::Database::Postgres;
+                if gantry_testkit::Database::all(module_path!()).contains(&postgres) {
+                    runs_on(postgres).await;
+                }
+            }
+        }
+    };
+}
+pub(crate) use on_each_database;
+
 /// A gateway on `database` with an owner.
 pub(crate) async fn gateway(database: Database) -> Gateway {
     start(Options::default().on(database)).await

@@ -15,7 +15,7 @@ use crate::{
 
 /// A gateway looks twice a second for what another one changed; by itself it reads everything each 5 s. Long enough for
 /// a machine that is busy.
-const ELSEWHERE: Duration = Duration::from_secs(30);
+const ELSEWHERE: Duration = gantry_testkit::PATIENCE;
 const SECRET: &str = "the-session-secret-of-both-gateways-0123456789";
 
 /// An organisation with a user, the user's session and key, and a key of the organisation itself.

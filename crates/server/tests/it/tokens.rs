@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Every 10 s is when uses are written.
-const WRITTEN: Duration = Duration::from_secs(40);
+const WRITTEN: Duration = PATIENCE;
 
 /// Returns the time in `seconds` seconds, as RFC 3339.
 fn in_seconds(seconds: u64) -> String {

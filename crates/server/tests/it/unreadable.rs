@@ -12,7 +12,7 @@ use crate::{
     team::{id, make_key, make_model},
 };
 
-const SOON: Duration = Duration::from_mins(1);
+const SOON: Duration = gantry_testkit::PATIENCE;
 
 pub(crate) async fn sql(gateway: &Gateway, text: &'static str) {
     if let Some(url) = gateway.database_url() {

@@ -15,6 +15,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const KEY: &str = "sk-test";
+/// Longest wait for something that takes milliseconds on an idle machine, as in `gantry_testkit`.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 pub(crate) fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
@@ -62,11 +64,8 @@ impl Sim {
 
     /// The exit code, once the simulator ends by itself.
     pub(crate) async fn code(mut self) -> i32 {
-        tokio::time::timeout(Duration::from_secs(20), self.served.join_next())
-            .await
-            .unwrap()
-            .unwrap()
-            .unwrap()
+        let ended = tokio::time::timeout(PATIENCE, self.served.join_next()).await;
+        ended.unwrap_or_else(|_| panic!("it does not end by itself")).unwrap().unwrap()
     }
 
     pub(crate) async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
@@ -89,7 +88,7 @@ impl Sim {
 
     /// Waits until a count has a value.
     pub(crate) async fn until(&self, name: &str, wanted: u64) {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + PATIENCE;
         loop {
             let now = self.stat(name).await;
             if now == wanted {

@@ -1,6 +1,6 @@
 //! Creates a fresh database for each test, and what every test needs in it.
 
-use std::{fs::OpenOptions, io::Write as _, path::Path};
+use std::{fs::OpenOptions, io::Write as _, path::Path, time::Duration};
 
 use gantry_domain::{
     OrgId, Role, Timestamp,
@@ -14,6 +14,8 @@ use sqlx::{
 };
 use uuid::Uuid;
 
+/// Longest wait for something that takes milliseconds on an idle machine, as in `gantry_testkit`.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 pub(crate) const NOW: Timestamp = Timestamp(1_795_219_804_123);
 
 /// Returns the time `ms` milliseconds after `NOW`.

@@ -1,13 +1,13 @@
 //! Opening a database, versions of the schema, and basics of transactions.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use gantry_domain::model::Task;
 use gantry_store::{DatabaseKind, Store, StoreError};
 use secrecy::ExposeSecret as _;
 
-use crate::harness::{Database, NOW, on_both};
+use crate::harness::{Database, NOW, PATIENCE, on_both};
 
 on_both! {
     async fn a_database_is_opened_again_with_what_it_held(db: &Database) {
@@ -211,7 +211,7 @@ on_both! {
             all_begun.recv().await.unwrap();
         }
         let quick = async { db.store.read_quick().await.unwrap().change_counter().await.unwrap() };
-        tokio::time::timeout(Duration::from_secs(20), quick).await.expect("a revoked key waits for nobody");
+        tokio::time::timeout(PATIENCE, quick).await.expect("a revoked key waits for nobody");
         db.store.ping().await.unwrap();
         long.shutdown().await;
     }

@@ -1,6 +1,6 @@
 //! Only the gateway that supervises may write.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gantry_domain::{
     Role,
@@ -9,7 +9,7 @@ use gantry_domain::{
 use gantry_store::{Candidate, DatabaseKind, StoreError};
 use serde_json::json;
 
-use crate::harness::{Database, NOW, at, on_both};
+use crate::harness::{Database, NOW, PATIENCE, at, on_both};
 
 fn candidate(name: &str) -> Candidate {
     Candidate {
@@ -96,7 +96,9 @@ on_both! {
             silence *= 2;
         };
         let mut second = db.store.claim(Duration::from_mins(1)).await.unwrap().unwrap();
+        let deadline = Instant::now() + PATIENCE;
         while !second.take().await.unwrap() {
+            assert!(Instant::now() < deadline, "the server keeps the lock of a silent connection");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         assert!(first.holds().await.is_err(), "it learns so at its next question");

@@ -2,7 +2,7 @@
 
 use std::{os::unix::fs::PermissionsExt, path::Path};
 
-use gantry_testkit::{Database, Options, docker};
+use gantry_testkit::{Database, Options, docker, docker_at_its_place, root_with};
 use serde_json::Value;
 
 use super::{Ran, Shell};
@@ -142,18 +142,24 @@ fn program(dir: &Path, name: &str, text: &str) {
 
 #[test]
 fn where_engines_are_processes_docker_is_not_missed() {
-    if Path::new("/var/run/docker.sock").exists() {
-        gantry_testkit::skip("cli: doctor without Docker", "there is a Docker at the usual place");
-        return;
-    }
     let shell = Shell::at("http://127.0.0.1:1");
     let bin = shell.home.path().join("bin");
     std::fs::create_dir(&bin).unwrap();
-    // Ports that somebody else has are not the subject.
-    let free = ["--gateway-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"];
+    // Where the machine has a Docker at the usual place, it is hidden.
+    let mut hidden = Vec::new();
+    if Path::new("/var/run/docker.sock").exists() {
+        if !root_with("cli: doctor without Docker", &["unshare"]) {
+            return;
+        }
+        hidden = docker_at_its_place(None, &bin);
+    }
+    let path = format!("PATH={}", bin.display());
     let report = |args: &[&str]| {
-        let mut command = shell.command(&[&["doctor", "--json"], &free[..], args].concat());
-        Ran::of(command.env("PATH", &bin).env_remove("DOCKER_HOST").output().unwrap())
+        let mut words: Vec<&str> = hidden.iter().map(String::as_str).collect();
+        words.extend(["env", &path, crate::support::GANTRY, "doctor", "--json"]);
+        // Ports that somebody else has are not the subject.
+        words.extend(["--gateway-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"]);
+        Ran::of(shell.program(words[0], &[&words[1..], args].concat()).output().unwrap())
     };
     // Neither Docker nor an engine: nothing can be started.
     let nothing = report(&[]).ends(1).json();
@@ -207,7 +213,7 @@ fn each_prerequisite_of_the_machine_fails_by_itself() {
 
 #[test]
 fn a_disk_that_is_nearly_full_is_told() {
-    if !gantry_testkit::root_with("cli: doctor on a small disk", &["mount", "umount"]) {
+    if !root_with("cli: doctor on a small disk", &["mount", "umount"]) {
         return;
     }
     let shell = Shell::at("http://127.0.0.1:1");

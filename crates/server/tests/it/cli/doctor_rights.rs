@@ -171,7 +171,7 @@ async fn a_gateway_that_is_not_ready_says_why() {
     gateway.signal("TERM");
     let client = gateway.client();
     let leaves = async || (client.get("/readyz").await.status == 503).then_some(());
-    gantry_testkit::eventually("it leaves", std::time::Duration::from_mins(1), leaves).await;
+    gantry_testkit::eventually("it leaves", gantry_testkit::PATIENCE, leaves).await;
     let report = Shell::at(&gateway.url).run(&["doctor", "--json"]).ends(1).json();
     let found = check(&report, "readiness");
     assert_eq!(found["status"], "fail", "{found}");

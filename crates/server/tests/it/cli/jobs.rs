@@ -105,7 +105,7 @@ async fn jobs_are_listed_shown_and_cancelled() {
         let list = shell.run(&["jobs", "--json"]).ends(0).json();
         (list[0]["id"] == "deploy-2" && list[0]["status"] == "running").then_some(())
     };
-    gantry_testkit::eventually("the export runs", std::time::Duration::from_secs(30), runs).await;
+    gantry_testkit::eventually("the export runs", gantry_testkit::PATIENCE, runs).await;
     let second = shell.run(&["package", "export", "another"]).ends(7).err;
     assert!(second.contains("another deployment job runs"), "{second}");
     let cancelled = shell.run(&["jobs", "cancel", "2"]).ends(0).out;

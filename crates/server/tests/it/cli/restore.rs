@@ -1,6 +1,6 @@
 //! `gantry restore` for a gateway that is stopped or can't start, and `gantry db promote`.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, path::Path};
 
 use gantry_testkit::{Client, Database, Gateway, Options, eventually};
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ pub(super) async fn exported(gateway: &Gateway, owner: &Client, name: &str) -> s
         let job = owner.get(&path).await.expect(200);
         (job["status"] != "running").then_some(job)
     };
-    let job = eventually("the export ends", Duration::from_mins(1), ended).await;
+    let job = eventually("the export ends", gantry_testkit::PATIENCE, ended).await;
     assert_eq!(job["status"], "completed", "{job}");
     gateway.data_dir().join("exports").join(name)
 }

@@ -13,8 +13,10 @@ use serde_json::{Value, json};
 use super::Shell;
 use crate::support::{GANTRY, gateway, start};
 
-/// An image of 512 MiB may have to be packed and loaded first.
-const SHOWN: Duration = Duration::from_mins(3);
+/// Longest time until a program at a terminal shows the next text.
+const SHOWN: Duration = gantry_testkit::PATIENCE;
+/// Longest time until it ends then. An image of 512 MiB may have to be packed and loaded first.
+const ENDS: Duration = Duration::from_mins(3);
 
 /// Runs `args` at a terminal of 60 columns; see [`at_terminal_of`].
 pub(super) async fn at_terminal(
@@ -80,7 +82,7 @@ async fn at_terminal_of(
         input.flush().unwrap();
     }
     let ended = async || child.try_wait().unwrap();
-    let status = eventually("the program ends", gantry_testkit::PATIENCE, ended).await;
+    let status = eventually("the program ends", ENDS, ended).await;
     drop(input);
     reader.join().unwrap();
     let shown = shown.lock().unwrap().clone();

@@ -1,7 +1,7 @@
 //! Packages that somebody made to do harm. `gantry package verify` and the import refuse them with the reason, nothing
 //! outside the quarantine is written, and the gateway goes on.
 
-use std::{fs, path::Path, process::Command, time::Duration};
+use std::{fs, path::Path, process::Command};
 
 use gantry_package::{
     checksums::{Sha256Sum, checksums},
@@ -485,7 +485,7 @@ async fn a_pipe_in_place_of_a_file_that_is_read_first_does_not_hang() {
         let (whole, said) = verify(&target.dir(), &[]);
         assert!(!whole, "{name}: {said}");
         let list = target.owner.get("/admin/deployment/model-manifests?output_dir=evil");
-        tokio::time::timeout(Duration::from_secs(30), list).await.expect("it answers");
+        tokio::time::timeout(gantry_testkit::PATIENCE, list).await.expect("it answers");
     }
     target.package();
     fs::create_dir(target.dir().join("db")).unwrap();

@@ -88,7 +88,7 @@ async fn an_engine_that_runs_out_of_memory_is_told_from_one_that_was_killed() {
     let model = Managed::create(&owner, &simulated("vllm", "m", &[])).await;
     let mut body = chat("m");
     body["messages"][0]["content"] = json!("word ".repeat(5 << 20));
-    for _ in 0..5 {
+    for _ in 0..8 {
         model.start(&owner).await;
         model.reaches(&owner, "running").await;
         docker_cli(&["update", "--memory", "48m", "--memory-swap", "48m", &model.container]);

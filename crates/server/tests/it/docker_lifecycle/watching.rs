@@ -1,6 +1,6 @@
 //! Readiness, logs and test requests.
 
-use gantry_testkit::{EventStream, Managed, PATIENCE, eventually, simulated, simulator};
+use gantry_testkit::{Client, EventStream, Managed, PATIENCE, eventually, simulated, simulator};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -13,40 +13,41 @@ async fn readiness_follows_a_model_from_stopped_to_ready() {
     }
     let gateway = gateway().await;
     let owner = gateway.owner().await;
-    for engine in ["vllm", "llamacpp"] {
-        let mut body = simulated(engine, engine, &[("LOAD_SECONDS", "12")]);
-        body["startup_timeout_sec"] = json!(60);
-        let model = Managed::create(&owner, &body).await;
-        let ready = async || owner.get(&model.path("readiness")).await.expect(200);
-        assert_eq!(ready().await["status"], "stopped");
+    tokio::join!(is_watched(&owner, "vllm"), is_watched(&owner, "llamacpp"));
+}
 
-        model.start(&owner).await;
-        let mut seen: Vec<Value> = Vec::new();
-        let done = eventually("it is ready", PATIENCE, async || {
-            let now = ready().await;
-            let over = now["status"] == "ready";
-            if now["status"] == "loading" {
-                let refused = owner.chat(engine).await;
-                if refused.status != 200 {
-                    assert_eq!((refused.status, refused.code()), (503, "model_not_running"));
-                    assert_eq!(refused.header("x-should-retry"), Some("true"));
-                    assert!(refused.header("retry-after").is_some());
-                }
+/// Follows a model of this engine until it answers.
+async fn is_watched(owner: &Client, engine: &str) {
+    let mut body = simulated(engine, engine, &[("LOAD_SECONDS", "12")]);
+    body["startup_timeout_sec"] = json!(240);
+    let model = Managed::create(owner, &body).await;
+    let ready = async || owner.get(&model.path("readiness")).await.expect(200);
+    assert_eq!(ready().await["status"], "stopped");
+
+    model.start(owner).await;
+    let mut seen: Vec<Value> = Vec::new();
+    let done = eventually("it is ready", PATIENCE, async || {
+        let now = ready().await;
+        let over = now["status"] == "ready";
+        if now["status"] == "loading" {
+            let refused = owner.chat(engine).await;
+            if refused.status != 200 {
+                assert_eq!((refused.status, refused.code()), (503, "model_not_running"));
+                assert_eq!(refused.header("x-should-retry"), Some("true"));
+                assert!(refused.header("retry-after").is_some());
             }
-            seen.push(now);
-            over.then_some(())
-        });
-        done.await;
-        assert!(seen.iter().all(|it| it["timeout_sec"] == 60), "{seen:?}");
-        assert!(seen.iter().all(|it| it["status"] == "loading" || it["status"] == "ready"), "{seen:?}");
-        let elapsed: Vec<_> = seen
-            .iter()
-            .filter(|it| it["state"] == "loading")
-            .filter_map(|it| it["elapsed_sec"].as_u64())
-            .collect();
-        assert!(elapsed.is_sorted() && elapsed.last().is_some_and(|it| *it >= 2), "{seen:?}");
-        assert_eq!(owner.chat(engine).await.status, 200);
-    }
+        }
+        seen.push(now);
+        over.then_some(())
+    });
+    done.await;
+    assert!(seen.iter().all(|it| it["timeout_sec"] == 240), "{seen:?}");
+    assert!(seen.iter().all(|it| it["status"] == "loading" || it["status"] == "ready"), "{seen:?}");
+    // Loading takes 12 s, in which even a busy machine answers more than once.
+    let loading = seen.iter().filter(|it| it["state"] == "loading");
+    let elapsed: Vec<_> = loading.filter_map(|it| it["elapsed_sec"].as_u64()).collect();
+    assert!(elapsed.is_sorted() && elapsed.last().is_some_and(|it| *it > 0), "{seen:?}");
+    assert_eq!(owner.chat(engine).await.status, 200);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Starts of a real llama-server that fail because of its image, its container or the machine, and what Gantry says.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 use gantry_testkit::{Foreign, Managed, Options, docker_cli};
 use serde_json::json;
@@ -134,7 +134,7 @@ async fn failures_around_a_llamacpp_are_diagnosed() {
     greedy.reaches(owner, "loading").await;
     docker_cli(&["update", "--memory", "64m", "--memory-swap", "64m", &greedy.container]);
     feed(&dir.join("hangs.jinja"), "{{ messages }}");
-    let mut wrong = engine.wrong(&cases, &models, Duration::from_mins(1)).await;
+    let mut wrong = engine.wrong(&cases, &models, gantry_testkit::PATIENCE).await;
     // Under load Docker itself may miss why the kernel killed it, and then nobody can say.
     let state = greedy.inspect().expect("a failed model keeps its container")["State"].clone();
     if state["ExitCode"] == 137 && state["OOMKilled"] == false {
@@ -152,5 +152,5 @@ async fn failures_around_a_llamacpp_are_diagnosed() {
     let case = case("no-models-dir", json!({}), "models_dir_missing", None);
     let model = Managed::create(owner, &llama(case.name, GOOD)).await;
     assert_eq!(model.command(owner, "start").await.code(), "model_file_missing");
-    case.check(owner, &model, Duration::from_mins(1)).await.unwrap();
+    case.check(owner, &model, gantry_testkit::PATIENCE).await.unwrap();
 }

@@ -57,9 +57,11 @@ async fn an_image_without_a_version_is_asked_for_it_once() {
     engine.add("gguf/tiny-llama-F16.gguf");
     let body =
         json!({ "served_name": "tiny", "engine_type": "llamacpp", "local_path": "tiny-llama-F16.gguf" });
-    let known = eventually("the version is known", Duration::from_mins(1), async || {
+    // The tag of the image says its version.
+    let version = original.rsplit(':').next().unwrap();
+    let known = eventually("the version is known", gantry_testkit::PATIENCE, async || {
         let seen = engine.owner.post("/admin/models/dry-run", &body).await.expect(200);
-        (seen["engine_version"] == "b11434").then_some(seen)
+        (seen["engine_version"] == version).then_some(seen)
     })
     .await;
     assert_eq!(about_version(&known), None, "{known}");
@@ -106,7 +108,7 @@ async fn an_image_that_does_not_tell_gets_the_newest_arguments_and_a_warning() {
     let owner = gateway.owner().await;
     gantry_testkit::copy(&fixture("gguf/tiny-llama-F16.gguf"), &gateway.models_dir().join("m.gguf"));
     let body = json!({ "served_name": "m", "engine_type": "llamacpp", "local_path": "m.gguf" });
-    let warning = eventually("the image has been asked", Duration::from_mins(1), async || {
+    let warning = eventually("the image has been asked", gantry_testkit::PATIENCE, async || {
         let seen = owner.post("/admin/models/dry-run", &body).await.expect(200);
         assert_eq!(seen["engine_version"], "unknown");
         assert!(seen["command_str"].as_str().unwrap().contains("--load-mode mlock"), "{seen}");

@@ -1,6 +1,6 @@
 //! Starts of a real llama-server that fail, provoked through the public API, and what Gantry says of each of them.
 
-use std::{fs, time::Duration};
+use std::fs;
 
 use serde_json::json;
 
@@ -176,7 +176,7 @@ async fn llamacpp_failures_are_diagnosed() {
     let engine = Engine::start("SECONDARY_ENGINE_IMAGE", &image).await;
     let mut cases = files(&engine);
     cases.extend(settings());
-    let models = engine.fail_all(&cases, &llama("", GOOD), TOGETHER, Duration::from_mins(1)).await;
+    let models = engine.fail_all(&cases, &llama("", GOOD), TOGETHER, gantry_testkit::PATIENCE).await;
     for (case, model) in cases.iter().zip(&models).filter(|it| it.0.cures) {
         case.cure(&engine.owner, model).await;
     }

@@ -1,7 +1,5 @@
 //! What a real llama-server used, in every form in which it can be asked for several answers: its own `usage` covers one.
 
-use std::time::Duration;
-
 use gantry_testkit::Managed;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -33,7 +31,7 @@ async fn every_answer_of_llamacpp_is_counted() {
     engine.add("gguf/tiny-llama-F16.gguf");
     let mut body = llama("m", "tiny-llama-F16.gguf");
     body["parallel_slots"] = json!(4);
-    let model = engine.run(&body, Duration::from_mins(1)).await;
+    let model = engine.run(&body, gantry_testkit::PATIENCE).await;
     let messages = json!([{ "role": "user", "content": "hello" }]);
     let one = engine.row_of(&model, COMPLETIONS, &json!({ "prompt": "hello world" }), false).await;
     let prompt = one["prompt_tokens"].as_i64().unwrap();

@@ -1,7 +1,5 @@
 //! What a real llama-server answers with 500 though the request is at fault.
 
-use std::time::Duration;
-
 use serde_json::json;
 
 use super::{CHAT, Engine, image, llama};
@@ -13,7 +11,7 @@ async fn requests_that_can_never_succeed_take_no_engine_away() {
     for name in ["tiny-llama-F16.gguf", "tiny-bert-embed-F16.gguf"] {
         engine.add(&format!("gguf/{name}"));
     }
-    let limit = Duration::from_mins(1);
+    let limit = gantry_testkit::PATIENCE;
     engine.run(&llama("chat", "tiny-llama-F16.gguf"), limit).await;
     let mut body = llama("vectors", "tiny-bert-embed-F16.gguf");
     for (field, value) in [("task", json!("embed")), ("batch_size", json!(32)), ("ubatch_size", json!(32))] {

@@ -14,7 +14,7 @@ use gantry_testkit::{Managed, events};
 #[expect(dead_code, reason = "the reader's tests use the rest")]
 mod build;
 
-const LIMIT: Duration = Duration::from_mins(1);
+const LIMIT: Duration = gantry_testkit::PATIENCE;
 const TEMPLATE: &str = "{% for m in messages %}<{{ m.role }}> {{ m.content }}\n{% endfor %}<assistant>";
 /// What the template makes of [`HELLO`].
 const PROMPT: &str = "<user> hello world\n<assistant>";

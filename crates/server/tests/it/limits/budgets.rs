@@ -2,7 +2,7 @@
 
 use gantry_domain::limit::period::Period;
 
-use gantry_testkit::{Client, Database, Options, eventually, no_midnight_is_near, now};
+use gantry_testkit::{Client, Database, Options, eventually, now};
 use serde_json::{Value, json};
 
 use super::parts::{SOON, engine, number};
@@ -19,9 +19,8 @@ async fn used(owner: &Client, path: &str, period: &str) -> Value {
 
 #[tokio::test]
 async fn budgets_count_what_the_database_knows_and_stop() {
-    no_midnight_is_near().await;
     for database in Database::all("budgets_count_what_the_database_knows_and_stop") {
-        let mut gateway = start(Options::default().on(database)).await;
+        let mut gateway = start(Options::default().on(database).away_from_midnight().await).await;
         let owner = gateway.owner().await;
         engine(&owner, "m", "").await;
         let (key, client) = owner.new_key(&json!({ "name": "spender" })).await;
@@ -75,9 +74,8 @@ async fn budgets_count_what_the_database_knows_and_stop() {
 
 #[tokio::test]
 async fn what_nobody_counts_any_more_is_not_said_to_be_nothing() {
-    no_midnight_is_near().await;
     for database in Database::all("what_nobody_counts_any_more") {
-        let gateway = start(Options::default().on(database)).await;
+        let gateway = start(Options::default().on(database).away_from_midnight().await).await;
         let owner = gateway.owner().await;
         engine(&owner, "m", "").await;
         let (key, client) =
@@ -95,10 +93,11 @@ async fn what_nobody_counts_any_more_is_not_said_to_be_nothing() {
 
 #[tokio::test]
 async fn a_budget_warns_from_80_per_cent_on_and_ends_with_the_day_of_utc() {
-    no_midnight_is_near().await;
     // A day begins earliest on earth there, and latest: neither counts.
     for zone in ["Pacific/Kiritimati", "Etc/GMT+12"] {
-        let gateway = start(Options::default().env("TZ", zone)).await;
+        let options = Options::default().env("TZ", zone).away_from_midnight().await;
+        let ahead = options.ahead();
+        let gateway = start(options).await;
         let owner = gateway.owner().await;
         engine(&owner, "m", "").await;
         let (_, measure) = owner.new_key(&json!({})).await;
@@ -118,9 +117,9 @@ async fn a_budget_warns_from_80_per_cent_on_and_ends_with_the_day_of_utc() {
         ] {
             let (_, client) = owner.new_key(&json!({ field: 1 })).await;
             client.chat("m").await.expect(200);
-            let before = now();
+            let before = now().plus(ahead);
             let refused = client.chat("m").await;
-            let after = now();
+            let after = now().plus(ahead);
             assert_error(&refused, 429, "budget_exceeded");
             assert_eq!(refused.json["error"]["message"], message);
             assert_eq!(refused.header("x-should-retry"), Some("false"));
@@ -133,8 +132,7 @@ async fn a_budget_warns_from_80_per_cent_on_and_ends_with_the_day_of_utc() {
 
 #[tokio::test]
 async fn a_stream_in_progress_is_not_cut_by_a_budget_that_ends_meanwhile() {
-    no_midnight_is_near().await;
-    let gateway = start(Options::default()).await;
+    let gateway = start(Options::default().away_from_midnight().await).await;
     let owner = gateway.owner().await;
     engine(&owner, "m", "").await;
     let gate = Gate::open(&owner, "gated").await;

@@ -16,7 +16,7 @@ use crate::support::start;
 const PASSWORD: &str = "redis-password-0001";
 const OUTAGE: &str = "limits are not shared";
 /// No request may take longer, whatever Redis does; one that waited for it would take for ever.
-const BOUND: Duration = Duration::from_mins(1);
+const BOUND: Duration = SOON;
 
 async fn redis(gateway: &Gateway, what: &str) -> i64 {
     metric(gateway, &format!("gantry_limit_redis_{what}")).await

@@ -1,6 +1,6 @@
 //! What an administrator allows a person: it binds all keys and sessions of the person together.
 
-use gantry_testkit::{Client, Database, Options, eventually, no_midnight_is_near};
+use gantry_testkit::{Client, Database, Options, eventually};
 use serde_json::{Value, json};
 
 use super::parts::{SOON, engine};
@@ -79,9 +79,8 @@ async fn limits_and_models_of_a_user_bind_keys_and_sessions_that_the_user_makes(
 
 #[tokio::test]
 async fn a_budget_of_a_user_counts_what_all_keys_spent_and_survives_a_restart() {
-    no_midnight_is_near().await;
     for database in Database::all("a_budget_of_a_user_counts") {
-        let mut team = Team::with(Options::default().on(database)).await;
+        let mut team = Team::with(Options::default().on(database).away_from_midnight().await).await;
         engine(&team.owner, "m", "").await;
         let path = uwe(&team).await;
         let (one, two) = (own_key(&team.user, &json!({})).await, own_key(&team.user, &json!({})).await);

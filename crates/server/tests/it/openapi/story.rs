@@ -3,7 +3,7 @@
 use gantry_testkit::{Client, Gateway, Managed, PATIENCE, eventually};
 use serde_json::json;
 
-use super::{Recorder, surroundings::Surroundings};
+use super::{Recorder, short, surroundings::Surroundings};
 use crate::{
     simulator::Simulator,
     support::start,
@@ -268,13 +268,21 @@ async fn packages(record: &mut Recorder) {
     let export = json!({ "output_dir": "large", "tar_models": true });
     let job = owner.post("/admin/deployment/export", &export).await.expect(202);
     let job = format!("/admin/deployment/jobs/{}", job["id"].as_str().unwrap());
-    eventually("the export has begun", PATIENCE, async || {
+    // It knows its size once it copies weights.
+    eventually("the export copies weights", PATIENCE, async || {
         let seen = owner.get(&job).await.expect(200);
-        (!seen["logs"].as_array().unwrap().is_empty()).then_some(())
+        let copies = seen["step"].as_str().unwrap().contains("weights");
+        (copies && seen["estimated_size_bytes"].is_u64()).then_some(())
     })
     .await;
     let line = format!("DELETE {job}");
     record.send("cancelDeploymentJob", &owner, &line, None).await;
+    // On a busy machine the answer comes before the end of the job.
+    let ended = eventually("the export ends", PATIENCE, async || {
+        let seen = owner.get(&job).await.expect(200);
+        (seen["status"] == "cancelled").then_some(seen)
+    });
+    record.0.get_mut("cancelDeploymentJob").unwrap()["response"]["body"] = short(&ended.await);
     let restore = json!({ "output_dir": "2026-11-23", "drop_existing": true });
     record.send("restoreDatabase", &owner, "POST /admin/deployment/restore-database", restore).await;
 }

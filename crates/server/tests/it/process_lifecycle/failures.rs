@@ -239,8 +239,11 @@ async fn an_engine_that_falls_silent_while_requests_wait_is_told_everywhere() {
     // The answer is short, because silence would be normal during a long one.
     let mut short = gantry_testkit::chat("m");
     short["max_tokens"] = json!(3);
+    let mut longest = Duration::ZERO;
     for _ in 0..25 {
+        let asked = Instant::now();
         assert_eq!(owner.post(CHAT, &short).await.status, 200);
+        longest = longest.max(asked.elapsed());
     }
     let told = async || owner.get(&model.path("readiness")).await.expect(200);
     assert_eq!(told().await["status"], "ready");
@@ -250,13 +253,26 @@ async fn an_engine_that_falls_silent_while_requests_wait_is_told_everywhere() {
         assert!(sent.unwrap().success());
     };
     signal("-STOP");
+    // The signal is on its way to threads that run.
+    let stands = || {
+        let mut threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        let stat = |it: fs::DirEntry| fs::read_to_string(it.path().join("stat")).unwrap_or_default();
+        threads.all(|it| stat(it.unwrap()).rsplit_once(") ").is_none_or(|it| it.1.starts_with('T')))
+    };
+    eventually("the engine is stopped", SOON, async || stands().then_some(())).await;
     let mut waiting = tokio::task::JoinSet::new();
     waiting.spawn({
         let client = owner.clone();
-        async move { client.post(CHAT, &short).await.status }
+        // The client waits longer than this test does.
+        let request = client.request(reqwest::Method::POST, CHAT).json(&short);
+        async move { client.send(request.timeout(Duration::from_mins(5))).await.status }
     });
     // However slow it was before, it is allowed to be so again.
-    let silent = eventually("the silence is told", SOON * 4, async || {
+    let what = format!("the silence is told, of an engine whose longest answer took {longest:?}");
+    let limit = (SOON + longest * 16).min(Duration::from_mins(4));
+    let silent = eventually(&what, limit, async || {
+        let answered = waiting.try_join_next();
+        assert!(answered.is_none(), "the request was answered by an engine that is stopped: {answered:?}");
         let readiness = told().await;
         (readiness["status"] == "error").then_some(readiness)
     });

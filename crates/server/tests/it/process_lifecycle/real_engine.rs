@@ -1,9 +1,6 @@
 //! A real llama-server as a process: `GANTRY_TEST_LLAMA_SERVER` names one, else it is taken out of the test image.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
 
 use gantry_testkit::{Managed, Options, copy, docker, docker_cli, skip};
 use serde_json::json;
@@ -56,7 +53,7 @@ async fn llama_server_serves_survives_the_gateway_and_stops() {
     );
     let model = Managed::create(&owner, &body).await;
     model.start(&owner).await;
-    model.reaches_within(&owner, "running", Duration::from_mins(2)).await;
+    model.reaches_within(&owner, "running", gantry_testkit::PATIENCE).await;
     let answer = owner.chat("tiny").await.expect(200);
     assert!(answer["usage"]["completion_tokens"].as_i64().unwrap() > 0, "{answer}");
     let before = process(&gateway, &model);

@@ -2,7 +2,17 @@ import { QueryClient } from "@tanstack/react-query";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { knownChat } from "@/data/chats";
 import { ask, follow, leaveAnswer, stopAnswer } from "./answer";
-import { ANSWER, answering, COMPLETIONS, gateway, gone, ID, QUESTION, refusal } from "./fake-gateway";
+import {
+  ANSWER,
+  answering,
+  COMPLETIONS,
+  gateway,
+  gone,
+  ID,
+  nothing,
+  QUESTION,
+  refusal,
+} from "./fake-gateway";
 import { keepUnsaved } from "./keep";
 import { dropRunning, runningOf } from "./running";
 
@@ -140,7 +150,7 @@ describe("an answer whose connection is lost", () => {
   it("is read from the chat if it ended meanwhile", async () => {
     const stream = answering();
     server.next(`POST ${COMPLETIONS}`, stream.open);
-    server.next(`GET ${COMPLETIONS}/current`, refusal(404, "not_found"));
+    server.next(`GET ${COMPLETIONS}/current`, nothing);
     server.chat.messages = [QUESTION, ANSWER];
     stream.breakOff();
     await asking();
@@ -152,7 +162,7 @@ describe("an answer whose connection is lost", () => {
     vi.useFakeTimers();
     const stream = answering();
     server.next(`POST ${COMPLETIONS}`, stream.open);
-    server.next(`GET ${COMPLETIONS}/current`, refusal(404, "not_found"));
+    server.next(`GET ${COMPLETIONS}/current`, nothing);
     const ended = asking();
     stream.breakOff();
     await vi.advanceTimersByTimeAsync(1000);
@@ -168,7 +178,7 @@ describe("an answer whose connection is lost", () => {
     vi.useFakeTimers();
     const stream = answering();
     server.next(`POST ${COMPLETIONS}`, stream.open);
-    server.next(`GET ${COMPLETIONS}/current`, refusal(404, "not_found"));
+    server.next(`GET ${COMPLETIONS}/current`, nothing);
     const ended = asking();
     stream.delta({ text: "Half", tokens: 1 });
     await vi.advanceTimersByTimeAsync(100);
@@ -185,7 +195,7 @@ describe("an answer whose connection is lost", () => {
   it("fails if the question never reached the gateway", async () => {
     vi.useFakeTimers();
     server.next(`POST ${COMPLETIONS}`, gone);
-    server.next(`GET ${COMPLETIONS}/current`, gone, refusal(404, "not_found"));
+    server.next(`GET ${COMPLETIONS}/current`, gone, nothing);
     const ended = asking();
     await vi.advanceTimersByTimeAsync(10_000);
     await ended;
@@ -212,7 +222,7 @@ describe("an answer that somebody else began", () => {
   });
 
   it("has ended when it is looked for: then the chat has it", async () => {
-    server.next(`GET ${COMPLETIONS}/current`, refusal(404, "not_found"));
+    server.next(`GET ${COMPLETIONS}/current`, nothing);
     server.chat.messages = [QUESTION, ANSWER];
     await follow(client, ID);
     expect(shown()).toBeUndefined();

@@ -35,7 +35,7 @@ type Reading = {
 };
 
 type Connect = (options: { signal: AbortSignal; onBytes: () => void }) => ReturnType<typeof stream>;
-type Outcome = { end: End } | { refused: ApiError } | { lost: unknown };
+type Outcome = { end: End } | { none: true } | { refused: ApiError } | { lost: unknown };
 
 const readings = new Map<string, Reading>();
 
@@ -112,9 +112,11 @@ async function run(client: QueryClient, session: string, first?: Connect): Promi
       if (aborter.signal.aborted) break;
       if ("end" in outcome) return finish(reading, outcome.end);
       if ("refused" in outcome && connect === first) return refused(reading, outcome.refused);
-      if ("refused" in outcome && outcome.refused.status === 404 && (await settled(reading))) return;
+      const over = "none" in outcome || ("refused" in outcome && outcome.refused.status === 404);
+      if (over && (await settled(reading))) return;
       const running = runningOf(session);
-      const error = "lost" in outcome ? outcome.lost : outcome.refused;
+      const error =
+        "lost" in outcome ? outcome.lost : "refused" in outcome ? outcome.refused : running?.error;
       if (running) setRunning({ ...running, state: "lost", error });
       // A connection that held for a while was a good one: the next is tried at once.
       if (performance.now() - before > LONGEST_WAIT) wait = FIRST_WAIT;
@@ -146,6 +148,7 @@ async function connection(reading: Reading, connect: Connect): Promise<Outcome> 
     timer = setTimeout(abort, SILENT_TOO_LONG);
   };
   let written = nothing();
+  let begun = false;
   // What was there before stays until the first delta, which has all of it again.
   const show = () => {
     const running = runningOf(session);
@@ -155,6 +158,7 @@ async function connection(reading: Reading, connect: Connect): Promise<Outcome> 
   try {
     for await (const { event, data } of connect({ signal: aborted.signal, onBytes: heard })) {
       if (event === "begin") {
+        begun = true;
         begin(reading, JSON.parse(data) as Begin);
         written = nothing();
       } else if (event === "delta") {
@@ -162,7 +166,7 @@ async function connection(reading: Reading, connect: Connect): Promise<Outcome> 
         wake();
       } else if (event === "end") return { end: JSON.parse(data) as End };
     }
-    return { lost: new NetworkError("the answer broke off") };
+    return begun ? { lost: new NetworkError("the answer broke off") } : { none: true };
   } catch (error) {
     return error instanceof ApiError ? { refused: error } : { lost: error };
   } finally {

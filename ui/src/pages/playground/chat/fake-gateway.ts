@@ -63,6 +63,8 @@ export const refusal = (status: number, code: string) => () =>
     { error: { code, message: `it is ${code}`, type: "x", param: null }, request_id: "r" },
     { status },
   );
+/** What the gateway says if it writes no answer in the chat. */
+export const nothing = () => new Response(null, { status: 204 });
 export const gone = () => {
   throw new TypeError("connection refused");
 };
