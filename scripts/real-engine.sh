@@ -42,6 +42,7 @@ APT::Default-Release "";
 APT::Sandbox::User "root";
 APT::Update::Error-Mode "any";
 Acquire::Languages "none";
+Acquire::Retries "0";
 Acquire::http::Timeout "20";
 Acquire::https::Timeout "20";
 Debug::NoLocking "true";
@@ -55,8 +56,11 @@ Dir::Cache "$WORK/cache";
 CONF
 }
 
-# archives: the archives of this machine's own apt sources, whatever form these have.
-archives() { apt-get update --print-uris 2>/dev/null | sed -nE "s#^'(.*)/dists/[^']*/InRelease'.*#\1#p" | awk '!seen[$0]++'; }
+# archives: the archives of this machine's own apt sources, whatever form these have. Those of security updates have no sid.
+archives() {
+    apt-get update --print-uris 2>/dev/null |
+        sed -nE "/-security\//d; s#^'(.*)/dists/[^']*/InRelease'.*#\1#p" | awk '!seen[$0]++'
+}
 
 # The one of Debian itself is the one whose sid Debian's keys have signed.
 fetch_packages() {

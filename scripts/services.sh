@@ -140,7 +140,7 @@ docker_kill() {
 stop_docker() {
     release "$DOCKER_LOCK"
     # shellcheck disable=SC2016 # the inner shell expands it
-    flock -n -o "$CACHE/docker.lock" bash -c '. scripts/lib.sh && . scripts/services.sh && docker_end' || true
+    flock -n -o "$CACHE/docker.lock" bash -c '. "$0/lib.sh" && . "$0/services.sh" && docker_end' "$ROOT/scripts" || true
 }
 
 # docker_end: ends the dockerd of this checkout, with all that it made in the kernel.
@@ -249,6 +249,10 @@ engine_images() {
     local scripts=$ROOT/scripts
     if GANTRY_TEST_LLAMA_IMAGE=$("$scripts/llama-image.sh"); then
         export GANTRY_TEST_LLAMA_IMAGE
+        # A file of Debian's image runs only with the image's own libraries.
+        if [ "$GANTRY_TEST_LLAMA_IMAGE" != gantry/llama-server:b11434 ]; then
+            export GANTRY_TEST_LLAMA_SERVER=${GANTRY_TEST_LLAMA_SERVER:-$CACHE/llama-debian/llama-server}
+        fi
     else
         unset GANTRY_TEST_LLAMA_IMAGE
         skip engines-llama "the image of llama.cpp's server could not be made"
