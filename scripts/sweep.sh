@@ -49,9 +49,11 @@ bridges() {
 groups() { find /sys/fs/cgroup -maxdepth 3 -type d -name 'gantry-test-*' 2>/dev/null; }
 
 left() {
-    local number=$1 pid name
+    local number=$1 pid name line
     for pid in $(processes "$number"); do
-        printf 'process %s: %s\n' "$pid" "$(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | cut -c1-150)"
+        line=$( (tr '\0' ' ' <"/proc/$pid/cmdline") 2>/dev/null | cut -c1-150)
+        # One that has ended since has no command line any more.
+        [ -z "$line" ] || printf 'process %s: %s\n' "$pid" "$line"
     done
     for name in $(mounts "$number"); do echo "mount $name"; done
     for name in $(namespaces); do echo "network namespace $name"; done

@@ -86,8 +86,15 @@ fi
 flaky=$(grep -aE '^ +FLAKY ' "$rust_log" | sed 's/^ *//' | sort -u || true)
 [ -z "$flaky" ] || printf 'Passed when they were tried again; each is mended before other work (CONTRIBUTING.md)\n%s\n' "$flaky"
 
-# Nothing of the run may be left on the machine.
+# Nothing of the run may be left on the machine. Networks are only listed: a gateway that is killed while Docker makes one for it
+# leaves that one behind, until it removes its networks with its last container.
 number=$GANTRY_TEST_RUN
+if [ -n "${DOCKER_HOST:-}" ]; then
+    networks=$(docker network ls --filter label=gantry.instance --format '{{.Name}}' || true)
+    [ -z "$networks" ] || printf "Networks that killed gateways left\n%s\n" "$networks"
+    # shellcheck disable=SC2086 # one word for each network
+    [ -z "$networks" ] || docker network rm $networks >/dev/null || true
+fi
 services_stop
 if ! left=$(scripts/sweep.sh left "$number"); then
     printf 'The run has left\n%s\n' "$left"

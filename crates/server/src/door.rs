@@ -20,8 +20,8 @@ use tracing::warn;
 
 use crate::engine_runtime;
 
-/// Longest time for one exchange. The other side is on this machine.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Longest time for one exchange. The other side is on this machine, whose CPUs may be busy.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause after a failed `accept`, for example when all file descriptors are in use.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Longest answer that is read, in bytes: more than all settings together ever have.
@@ -103,20 +103,25 @@ fn name(port: u16) -> String {
     format!("\0gantry/{port}")
 }
 
-/// Answers until `stop`. A socket name that is already taken does not stop the gateway, because everything else works
-/// without a door.
-pub(crate) async fn serve(told: io::Result<Told>, stop: CancellationToken) {
+/// A door that programs find, and what it tells them.
+pub(crate) struct Door {
+    listener: UnixListener,
+    text: Vec<u8>,
+}
+
+/// Opens the door, before anybody can know that the gateway runs. A socket name that is already taken does not stop the
+/// gateway, because everything else works without a door.
+pub(crate) fn open(told: io::Result<Told>) -> Option<Door> {
     let open = told.and_then(|told| {
         let text = serde_json::to_vec(&told)?;
-        Ok((UnixListener::bind(name(told.listen.port()))?, text))
+        Ok(Door { listener: UnixListener::bind(name(told.listen.port()))?, text })
     });
-    let (listener, text) = match open {
-        Ok(open) => open,
-        Err(error) => {
-            warn!(%error, "`gantry doctor` can't ask this gateway for its settings");
-            return stop.cancelled().await;
-        }
-    };
+    open.inspect_err(|error| warn!(%error, "`gantry doctor` can't ask this gateway for its settings")).ok()
+}
+
+/// Answers until `stop`.
+pub(crate) async fn serve(door: Option<Door>, stop: CancellationToken) {
+    let Some(Door { listener, text }) = door else { return stop.cancelled().await };
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,

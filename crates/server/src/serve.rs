@@ -145,8 +145,8 @@ impl Gateway {
         supervisor.spawn("metrics", |stop| metrics::serve(metrics, source, stop));
         observe(&supervisor, &control);
         let shipping = deliveries(&control, reader, exporter);
-        let told = door::Told::new(entries, plane.addr(), &storage.data_dir, traits.name);
-        supervisor.spawn("door", |stop| door::serve(told, stop));
+        let door = door::open(door::Told::new(entries, plane.addr(), &storage.data_dir, traits.name));
+        supervisor.spawn("door", |stop| door::serve(door, stop));
         Ok(Self { settings, storage, control, plane, app, setup_token, supervisor, shipping })
     }
 

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::MetadataExt;
 
-use gantry_testkit::{Gateway, Managed, Options, docker_cli, simulated, simulator};
+use gantry_testkit::{Gateway, Managed, Options, docker_cli, eventually, simulated, simulator};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
@@ -76,10 +76,14 @@ async fn an_engine_can_be_another_user_and_is_held_to_what_the_record_says() {
     assert_eq!(seen["Config"]["User"], "2000:2001");
     assert_eq!((&host["Memory"], &host["ReadonlyRootfs"]), (&json!(2_i64 << 30), &json!(true)), "{host}");
     assert!(host["Tmpfs"]["/tmp"].as_str().unwrap().contains("exec"), "{host}");
-    // Somebody clears up between two starts.
+    // The network goes with the last container, and is made again for the next one.
     model.command(&owner, "stop").await.expect(202);
     model.reaches(&owner, "stopped").await;
-    docker_cli(&["network", "rm", &format!("gantry-{}-local", gateway.instance())]);
+    let network = format!("name=gantry-{}-local", gateway.instance());
+    eventually("the network is removed", gantry_testkit::PATIENCE, async || {
+        docker_cli(&["network", "ls", "-q", "--filter", &network]).is_empty().then_some(())
+    })
+    .await;
     model.start(&owner).await;
     model.reaches(&owner, "running").await;
     assert_eq!(owner.chat("m").await.status, 200);

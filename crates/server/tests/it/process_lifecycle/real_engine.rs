@@ -46,11 +46,10 @@ async fn llama_server_serves_survives_the_gateway_and_stops() {
         "context_size": 512, "mlock": false,
     });
     let preview = owner.post("/admin/models/dry-run", &body).await.expect(200);
-    assert_eq!(
-        (&preview["simulator"], &preview["engine_version"]),
-        (&json!(false), &json!("b11434")),
-        "{preview}"
-    );
+    assert_eq!(preview["simulator"], false, "{preview}");
+    // Debian's build of the day has another number than the pinned one.
+    let version = preview["engine_version"].as_str().unwrap_or_default();
+    assert!(version.strip_prefix('b').is_some_and(|it| it.parse::<u32>().is_ok()), "{preview}");
     let model = Managed::create(&owner, &body).await;
     model.start(&owner).await;
     model.reaches_within(&owner, "running", gantry_testkit::PATIENCE).await;
