@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What `make test` runs beside the Rust tests: other people's programs, then the package. They
-# use the time in which those wait.
+# What `make test` runs beside the Rust tests: other people's programs, then the package. They use the time in which those
+# wait.
 #
 #   scripts/test-beside.sh CLIENT_LOG PACKAGE_LOG PROGRAM
 set -uo pipefail

@@ -23,7 +23,7 @@ failed=0
 
 # run_one NAME COMMAND...
 run_one() {
-    local name=$1 log p=0 f=0 status=0
+    local name=$1 log p=0 f=0 status=0 began=$SECONDS
     shift
     log=$(mktemp)
     timeout "${CLIENT_TIMEOUT:-1800}" "$@" </dev/null >"$log" 2>&1 || status=$?
@@ -31,11 +31,11 @@ run_one() {
     [ "$((p + f))" != 0 ] || [ "$status" != 0 ] || p=1
     [ "$status" = 0 ] || [ "$f" != 0 ] || f=1
     if [ "$status" = 0 ]; then
-        echo "PASS $name"
+        echo "PASS $name ($((SECONDS - began)) s)"
         # What it skipped, and how to have the same again.
         grep -E '^SKIP |\(seed ' "$log" | sed 's/^/    /' || true
     else
-        echo "FAIL $name (exit $status)"
+        echo "FAIL $name (exit $status, $((SECONDS - began)) s)"
         # Indented, so that nobody counts its numbers again.
         tail -200 "$log" | sed 's/^/    /'
     fi

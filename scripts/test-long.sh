@@ -3,7 +3,7 @@
 #
 #   GANTRY_KILLS=100      kills of the gateway with running models (25 in `make test`)
 #   GANTRY_PACKAGE_KILLS=1000  kills of an export, an import and a restore each (20 there)
-#   GANTRY_SIM_SEEDS=20000  histories of the reconciler (1000 there)
+#   GANTRY_SIM_SEEDS=20000  histories of the reconciler (200 there)
 #   GANTRY_SEED=…         the seed of the kills, the storm and the property tests, which a run prints
 #   SCHEMA_SEED=…         that of Schemathesis, whose runs print theirs; SCHEMA_EXAMPLES=50 cases for each operation
 set -euo pipefail

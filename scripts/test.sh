@@ -29,7 +29,7 @@ services_start docker postgres redis tools
 say "services are up after $SECONDS s; building"
 
 # The same choice of packages as the test run's, so that nothing is compiled twice.
-cargo build --workspace --all-targets
+cargo build --profile test --workspace --all-targets
 export GANTRY_BUILT=1
 if [ -n "${DOCKER_HOST:-}" ]; then
     "$GANTRY" engine-sim image || skip simulator-images "gantry engine-sim image failed"
@@ -82,6 +82,14 @@ if [ "$skipped" != 0 ]; then
         failed=1
     fi
 fi
+
+# A failure is said once more where it is seen: the output above is long.
+bad_tests=$({
+    grep -aE '^ +(FAIL|TIMEOUT|SIG[A-Z]+) \[' "$rust_log" | sed 's/^ *//'
+    grep -aE '^FAIL |^ +(FAILED |not ok |✖ )' "$client_log"
+    grep -aE '^not ok' "$package_log"
+} | sort -u || true)
+[ -z "$bad_tests" ] || printf 'Failed\n%s\n' "$bad_tests"
 
 flaky=$(grep -aE '^ +FLAKY ' "$rust_log" | sed 's/^ *//' | sort -u || true)
 [ -z "$flaky" ] || printf 'Passed when they were tried again; each is mended before other work (CONTRIBUTING.md)\n%s\n' "$flaky"

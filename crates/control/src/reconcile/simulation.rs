@@ -32,7 +32,7 @@ use super::{worker::Worker, *};
 use rules::{COMMANDED, FOLLOWS, grammatical};
 use setup::{Engine, Engines, gateway};
 
-const SEEDS: u64 = 1000;
+const SEEDS: u64 = 200;
 const STEPS: usize = 60;
 /// The timeline's text for a command.
 const COMMAND: &str = "by an operator";

@@ -6,61 +6,77 @@
 //!
 //! Docker's own pools of addresses hold 31 networks (20.10 to 28, measured), and then nobody on the machine gets one.
 //! So these networks take small subnets of a range of their own.
+//!
+//! Docker lets several networks have one name, and refuses a name that is not unique (20.10, measured). A gateway that
+//! is killed while Docker makes its network leaves one that appears only later, perhaps beside the one that the next
+//! gateway made. So networks are found by their name and meant by their id, and all of the name are removed.
 
 use std::{collections::HashMap, net::Ipv4Addr};
 
 use bollard::{
     models::{Ipam, IpamConfig, NetworkCreateRequest},
-    query_parameters::InspectNetworkOptions,
+    query_parameters::ListNetworksOptionsBuilder,
 };
 use ipnet::Ipv4Net;
 
-use super::{
-    ASK, Docker, REMOVE,
-    error::{message, status},
-    label,
-};
+use super::{ASK, Docker, REMOVE, label};
 use crate::{RuntimeError, RuntimeResult, gate::pass};
 
 /// The machine's routes, where Linux shows them.
 const ROUTES: &str = "/proc/net/route";
+const MAKE: &str = "make the engines' network";
 
 impl Docker {
-    /// Returns the name of the network for an engine, and makes the network if it does not exist.
+    /// Returns the id of the network for an engine, and makes the network if it does not exist.
     pub(super) async fn network(&self, internet: bool) -> RuntimeResult<String> {
         let name = self.network_name(internet);
         // Docker makes several networks of one name if it is asked twice at once.
         let _one = self.networks.lock().await;
-        let ask = self.client().await?.inspect_network(&name, None::<InspectNetworkOptions>);
-        match self.raw("look for the engines' network", ASK, ask).await? {
-            Ok(_) => return Ok(name),
-            Err(error) if status(&error) == Some(404) => {}
-            Err(error) => return Err(self.meaning("look for the engines' network", &error)),
+        if let Some(first) = self.networks_named(&name).await?.into_iter().next() {
+            return Ok(first);
         }
         pass(&*self.gate).await?;
         let Some(range) = self.range else {
-            self.make_network(&name, internet, None).await?;
-            return Ok(name);
+            return self.make_network(&name, internet, None).await;
         };
         let taken = routes(&tokio::fs::read_to_string(ROUTES).await.unwrap_or_default());
         // Gateways begin at different subnets, so that they seldom ask for one that another has.
         let first = name.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
         for subnet in range.subnets(first) {
-            if !taken.iter().any(|it| overlap(*it, subnet))
-                && self.make_network(&name, internet, Some(subnet)).await?
-            {
-                return Ok(name);
+            if taken.iter().any(|it| overlap(*it, subnet)) {
+                continue;
+            }
+            match self.make_network(&name, internet, Some(subnet)).await {
+                // Another network has it that shows no route.
+                Err(RuntimeError::Refused { detail, .. }) if detail.contains("overlaps") => {}
+                made => return made,
             }
         }
         let detail = format!(
             "all addresses of ENGINE_NETWORKS ({range}) are in use: set a larger range, or another one"
         );
-        Err(RuntimeError::Refused { action: "make the engines' network", detail })
+        Err(RuntimeError::Refused { action: MAKE, detail })
     }
 
-    /// Returns whether the network was made; `false` if another network has the subnet.
-    async fn make_network(&self, name: &str, internet: bool, subnet: Option<Ipv4Net>) -> RuntimeResult<bool> {
-        const ACTION: &str = "make the engines' network";
+    /// Returns the ids of the networks that have this name, the oldest one first.
+    async fn networks_named(&self, name: &str) -> RuntimeResult<Vec<String>> {
+        let filters = HashMap::from([("name", vec![name])]);
+        let options = ListNetworksOptionsBuilder::default().filters(&filters).build();
+        let ask = self.client().await?.list_networks(Some(options));
+        let mut found = self.within("look for the engines' networks", ASK, ask).await?;
+        // Docker's filter takes names that only contain this one, too.
+        found.retain(|it| it.name.as_deref() == Some(name));
+        found.sort_by(|one, other| (&one.created, &one.id).cmp(&(&other.created, &other.id)));
+        Ok(found.into_iter().filter_map(|it| it.id).collect())
+    }
+
+    /// Makes a network and returns its id.
+    async fn make_network(
+        &self,
+        name: &str,
+        internet: bool,
+        subnet: Option<Ipv4Net>,
+    ) -> RuntimeResult<String> {
         let options = [
             ("com.docker.network.bridge.enable_icc", "false"),
             ("com.docker.network.bridge.enable_ip_masquerade", if internet { "true" } else { "false" }),
@@ -75,14 +91,10 @@ impl Docker {
             ..NetworkCreateRequest::default()
         };
         let call = self.client().await?.create_network(request);
-        match self.raw(ACTION, REMOVE, call).await? {
-            Ok(_) => {}
-            Err(error) if subnet.is_some() && message(&error).contains("overlaps") => return Ok(false),
-            Err(error) => return Err(self.meaning(ACTION, &error)),
-        }
+        let made = self.within(MAKE, REMOVE, call).await?;
         let subnet = subnet.map(tracing::field::display);
         tracing::info!(network = name, subnet, "made the engines' network");
-        Ok(true)
+        Ok(made.id)
     }
 
     /// Removes the networks if this gateway has no container any more and makes none. A network that can't be removed
@@ -96,15 +108,13 @@ impl Docker {
         }
         let Ok(client) = self.client().await else { return };
         for name in [true, false].map(|internet| self.network_name(internet)) {
-            match self.raw("remove the engines' network", REMOVE, client.remove_network(&name)).await {
-                Ok(Ok(())) => tracing::info!(network = name, "removed the engines' network"),
-                // A gateway may have made only one of them.
-                Ok(Err(error)) if status(&error) == Some(404) => {}
-                Ok(Err(error)) => {
-                    let error = self.meaning("remove the engines' network", &error);
-                    tracing::warn!(network = name, %error, "could not remove the engines' network");
+            for id in self.networks_named(&name).await.unwrap_or_default() {
+                match self.within("remove the engines' network", REMOVE, client.remove_network(&id)).await {
+                    Ok(()) => tracing::info!(network = name, "removed the engines' network"),
+                    Err(error) => {
+                        tracing::warn!(network = name, %error, "could not remove the engines' network");
+                    }
                 }
-                Err(error) => tracing::warn!(network = name, %error, "could not remove the engines' network"),
             }
         }
     }

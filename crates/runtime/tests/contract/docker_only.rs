@@ -313,6 +313,18 @@ async fn networks_take_small_subnets_and_go_with_the_last_container() {
     assert!(refused.contains("ENGINE_NETWORKS") && refused.contains(&taken.to_string()), "{refused}");
 }
 
+#[tokio::test]
+async fn two_networks_of_one_name_keep_no_engine_from_starting_and_both_go() {
+    let Some(m) = Machine::docker().await else { return };
+    let name = format!("gantry-{}-local", m.owner.instance);
+    assert!(m.engine().make_network(&name).await);
+    let twice = m.engine().make_network(&name).await;
+    assert_eq!(m.engine().networks(&name).await, if twice { 2 } else { 1 });
+    let first = m.start(&m.name(), Behaviour::Serves).await.unwrap();
+    m.runtime.remove(&first).await.unwrap();
+    assert_eq!(m.engine().networks(&name).await, 0);
+}
+
 /// Blobs of a package, in memory.
 #[derive(Default)]
 struct Blobs(HashMap<Sha256Sum, Vec<u8>>);

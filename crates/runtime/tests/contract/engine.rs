@@ -4,11 +4,11 @@ use std::{collections::BTreeSet, io::Write, path::Path, process::Command};
 
 use bollard::{
     Docker as Client, body_full,
-    models::{ContainerCreateBody, ContainerInspectResponse, ContainerUpdateBody},
+    models::{ContainerCreateBody, ContainerInspectResponse, ContainerUpdateBody, NetworkCreateRequest},
     query_parameters::{
         CreateContainerOptionsBuilder, CreateImageOptionsBuilder, InspectNetworkOptions,
-        KillContainerOptionsBuilder, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
-        RemoveImageOptions, RemoveImageOptionsBuilder, StartContainerOptions,
+        KillContainerOptionsBuilder, ListContainersOptionsBuilder, ListNetworksOptions,
+        RemoveContainerOptionsBuilder, RemoveImageOptions, RemoveImageOptionsBuilder, StartContainerOptions,
     },
 };
 use futures_util::TryStreamExt;
@@ -102,6 +102,19 @@ impl Engine {
     pub(crate) async fn subnet(&self, network: &str) -> Option<String> {
         let found = self.client.inspect_network(network, None::<InspectNetworkOptions>).await.ok()?;
         found.ipam?.config?.pop()?.subnet
+    }
+
+    /// Makes a network beside what has its name already, as a gateway does that is killed meanwhile. Returns whether the
+    /// engine lets names be there twice.
+    pub(crate) async fn make_network(&self, name: &str) -> bool {
+        let request = NetworkCreateRequest { name: name.to_owned(), ..NetworkCreateRequest::default() };
+        self.client.create_network(request).await.is_ok()
+    }
+
+    /// Returns how many networks have this name.
+    pub(crate) async fn networks(&self, name: &str) -> usize {
+        let all = self.client.list_networks(None::<ListNetworksOptions>).await.unwrap();
+        all.iter().filter(|it| it.name.as_deref() == Some(name)).count()
     }
 
     pub(crate) async fn kill(&self, name: &str) {

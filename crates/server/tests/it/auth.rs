@@ -58,7 +58,7 @@ async fn other_accounts_of_the_machine_need_the_token_for_the_first_owner() {
 
 #[tokio::test]
 async fn the_first_owner_is_made_once_and_from_afar_only_with_the_printed_token() {
-    for database in Database::all("the_first_owner_is_made_once") {
+    for database in Database::one("the_first_owner_is_made_once") {
         let gateway = without_owner(database).await;
         let token = gateway.setup_token().await;
         let client = gateway.client();
@@ -169,7 +169,7 @@ async fn me_with(gateway: &Gateway, cookie: &str) -> Answer {
 
 #[tokio::test]
 async fn signing_in_sets_a_guarded_cookie_and_never_tells_who_exists() {
-    for database in Database::all("signing_in_sets_a_guarded_cookie") {
+    for database in Database::one("signing_in_sets_a_guarded_cookie") {
         let gateway = gateway(database).await;
         let client = gateway.client();
         // A cookie that somebody planted is of no use.
@@ -229,7 +229,7 @@ async fn the_cookie_is_secure_where_the_operator_says_so() {
 
 #[tokio::test]
 async fn a_cookie_that_was_ended_or_altered_opens_nothing() {
-    for database in Database::all("a_cookie_that_was_ended_or_altered") {
+    for database in Database::one("a_cookie_that_was_ended_or_altered") {
         let gateway = gateway(database).await;
         let login = async || {
             let answer = gateway.client().post("/auth/login", &credentials("owner", "owner-password")).await;
@@ -282,7 +282,7 @@ async fn alive(client: &Client) -> bool {
 
 #[tokio::test]
 async fn a_session_ends_at_once_with_what_it_stands_on() {
-    for database in Database::all("a_session_ends_at_once") {
+    for database in Database::one("a_session_ends_at_once") {
         let team = Team::on(database).await;
         let owner = &team.owner;
         let uwe = id(&owner.get("/admin/users?q=uwe").await.expect(200)[0]);
@@ -319,7 +319,7 @@ async fn a_session_ends_at_once_with_what_it_stands_on() {
 
 #[tokio::test]
 async fn a_new_password_ends_all_sessions_of_its_user_only() {
-    for database in Database::all("a_new_password_ends_all_sessions") {
+    for database in Database::one("a_new_password_ends_all_sessions") {
         let team = Team::on(database).await;
         let (here, there) = (team.gateway.client(), &team.user);
         let (old, _) = cookie(&here.post("/auth/login", &credentials("uwe", PASSWORD)).await);
@@ -344,7 +344,7 @@ async fn a_new_password_ends_all_sessions_of_its_user_only() {
 
 #[tokio::test]
 async fn a_user_has_so_many_sessions_and_one_more_ends_the_first() {
-    for database in Database::all("a_user_has_so_many_sessions") {
+    for database in Database::one("a_user_has_so_many_sessions") {
         let team = Team::on(database).await;
         let mut sessions = vec![team.user.clone()];
         while sessions.len() < 50 {
@@ -402,7 +402,7 @@ async fn guessing_a_password_is_slowed_down_for_that_user_and_not_for_others() {
 
 #[tokio::test]
 async fn sessions_survive_a_restart_and_end_with_the_secret() {
-    for database in Database::all("sessions_survive_a_restart") {
+    for database in Database::one("sessions_survive_a_restart") {
         let mut gateway = gateway(database).await;
         let mut session = gateway.owner().await;
         gateway.kill_and_restart().await;
@@ -424,7 +424,7 @@ async fn sessions_survive_a_restart_and_end_with_the_secret() {
 
 #[tokio::test]
 async fn the_last_owner_stays() {
-    for database in Database::all("the_last_owner_stays") {
+    for database in Database::one("the_last_owner_stays") {
         let team = Team::on(database).await;
         let (owner, home) = (&team.owner, format!("/admin/orgs/{}", team.home));
         let attempts = async || {
@@ -573,7 +573,7 @@ async fn a_forwarded_address_that_is_no_text_is_refused_and_not_passed_over() {
 
 #[tokio::test]
 async fn what_is_looked_for_has_a_length() {
-    for database in Database::all("what_is_looked_for_has_a_length") {
+    for database in Database::one("what_is_looked_for_has_a_length") {
         let team = Team::on(database).await;
         for list in ["/admin/users", "/admin/orgs", "/admin/keys", "/auth/keys"] {
             let fits = format!("{list}?q={}", "%C3%A4".repeat(200));

@@ -346,7 +346,7 @@ fn put(body: &Value, field: &str, value: &Value) -> String {
 
 #[tokio::test]
 async fn a_field_that_is_missing_unknown_or_of_the_wrong_type_is_named() {
-    for database in Database::all("a_field_that_is_missing_unknown_or_of_the_wrong_type") {
+    for database in Database::one("a_field_that_is_missing_unknown_or_of_the_wrong_type") {
         let gateway = gateway(database).await;
         let owner = gateway.owner().await;
         let targets = Targets::make(&owner).await;
@@ -404,7 +404,7 @@ async fn a_field_that_is_missing_unknown_or_of_the_wrong_type_is_named() {
 
 #[tokio::test]
 async fn what_is_no_id_names_nothing() {
-    for database in Database::all("what_is_no_id_names_nothing") {
+    for database in Database::one("what_is_no_id_names_nothing") {
         let team = Team::on(database).await;
         let before = everything(&team.owner).await;
         for (method, path, ..) in TABLE.iter().filter(|it| it.1.contains("{id}")) {
@@ -445,7 +445,7 @@ async fn what_is_no_id_names_nothing() {
 
 #[tokio::test]
 async fn a_query_parameter_that_is_unknown_or_out_of_bounds_is_named() {
-    for database in Database::all("a_query_parameter_that_is_unknown") {
+    for database in Database::one("a_query_parameter_that_is_unknown") {
         let gateway = gateway(database).await;
         let owner = gateway.owner().await;
         let targets = Targets::make(&owner).await;
@@ -504,7 +504,7 @@ const LISTS: [&str; 10] = [
 
 #[tokio::test]
 async fn a_page_an_order_or_a_filter_that_makes_no_sense_is_named() {
-    for database in Database::all("a_page_an_order_or_a_filter_that_makes_no_sense") {
+    for database in Database::one("a_page_an_order_or_a_filter_that_makes_no_sense") {
         let gateway = gateway(database).await;
         let owner = gateway.owner().await;
         let targets = Targets::make(&owner).await;

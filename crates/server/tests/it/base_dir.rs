@@ -15,7 +15,7 @@ const PATH: &str = "/admin/models/base-dir";
 
 #[tokio::test]
 async fn a_choice_counts_at_once_survives_restarts_and_can_be_taken_back() {
-    for database in Database::all("base_dir: a_choice_counts_at_once") {
+    for database in Database::one("base_dir: a_choice_counts_at_once") {
         let options = Options::default().on(database).env("CONTAINER_HOST", "unix:///nonexistent.sock");
         let mut team = Team::with(options).await;
         let root = tempfile::Builder::new().prefix("models-").tempdir().unwrap();

@@ -32,7 +32,7 @@ async fn with(client: &Client, method: &str, path: &str, headers: &[(&str, &str)
 
 #[tokio::test]
 async fn a_page_of_another_site_changes_nothing_on_any_route() {
-    for database in Database::all("a_page_of_another_site_changes_nothing") {
+    for database in Database::one("a_page_of_another_site_changes_nothing") {
         let gateway = gateway(database).await;
         let owner = gateway.owner().await;
         let key = owner.post("/admin/keys", &json!({})).await.expect(201);

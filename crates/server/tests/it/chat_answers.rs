@@ -168,7 +168,7 @@ async fn until(stream: &mut Stream, text: &str) -> Value {
 
 #[tokio::test]
 async fn an_answer_goes_on_without_its_client_and_is_stored_when_it_ends() {
-    for database in Database::all("chat_answers: goes on") {
+    for database in Database::one("chat_answers: goes on") {
         let chat = Chat::on(gateway(database).await).await;
         let said = json!({ "role": "user", "content": "Hi" });
         let said = chat.owner.post(&format!("{}/messages", chat.path), &said).await.expect(201);

@@ -4,7 +4,7 @@ use gantry_testkit::{Database, Gateway, Options};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{support::on_each_database, team::Team};
+use crate::team::Team;
 
 const GANTRY: &str = env!("CARGO_BIN_EXE_gantry");
 const CHATS: &str = "/v1/chat/sessions";
@@ -17,7 +17,7 @@ async fn begin(client: &gantry_testkit::Client) -> Value {
 
 #[tokio::test]
 async fn a_chat_is_begun_filled_read_and_deleted() {
-    for database in Database::all("chat_sessions: life") {
+    for database in Database::one("chat_sessions: life") {
         let gateway = Gateway::start(GANTRY, Options::default().on(database)).await;
         let owner = gateway.owner().await;
         let (first, second) = (begin(&owner).await, begin(&owner).await);
@@ -99,8 +99,9 @@ async fn chats_have_bounds() {
     assert_eq!(system.json["error"]["param"], "role");
 }
 
-on_each_database! {
-    async fn the_bytes_of_a_chat_and_of_a_user_have_bounds(database: Database) {
+#[tokio::test]
+async fn the_bytes_of_a_chat_and_of_a_user_have_bounds() {
+    for database in Database::one("the_bytes_of_a_chat_and_of_a_user_have_bounds") {
         let gateway = Gateway::start(GANTRY, Options::default().on(database)).await;
         let owner = gateway.owner().await;
         // Four bytes each.

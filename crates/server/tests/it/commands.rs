@@ -18,7 +18,7 @@ async fn reaches(client: &Client, path: &str, state: &str) -> Value {
 
 #[tokio::test]
 async fn without_a_container_runtime_a_start_fails_with_its_reason_and_may_be_repeated() {
-    for database in Database::all("without_a_container_runtime_a_start_fails") {
+    for database in Database::one("without_a_container_runtime_a_start_fails") {
         let dead = Options::default().on(database).env("CONTAINER_HOST", "unix:///nonexistent.sock");
         let team = Team::with(dead).await;
         let admin = &team.admin;
@@ -133,7 +133,7 @@ async fn offline_a_start_without_its_image_is_refused_at_once() {
     if !docker("offline_a_start_without_its_image_is_refused_at_once") {
         return;
     }
-    for database in Database::all("offline_a_start_without_its_image") {
+    for database in Database::one("offline_a_start_without_its_image") {
         let image = "gantry-test/not-there:1";
         let offline = Options::containers().on(database);
         let team = Team::with(offline.env("OFFLINE_MODE", "true").env("PRIMARY_ENGINE_IMAGE", image)).await;

@@ -21,7 +21,7 @@ async fn gateway(database: Database) -> (Gateway, Client) {
 
 #[tokio::test]
 async fn what_is_left_open_comes_from_the_files() {
-    for database in Database::all("creating: from the files") {
+    for database in Database::one("creating: from the files") {
         let (gateway, owner) = gateway(database).await;
         let models = gateway.models_dir();
         std::fs::create_dir(models.join("one")).unwrap();
@@ -67,7 +67,7 @@ async fn what_is_left_open_comes_from_the_files() {
 
 #[tokio::test]
 async fn a_file_that_is_not_there_leaves_no_record_unless_it_comes_later() {
-    for database in Database::all("creating: missing files") {
+    for database in Database::one("creating: missing files") {
         let (_gateway, owner) = gateway(database).await;
         for body in [
             json!({ "local_path": "nope.gguf" }),
@@ -130,7 +130,7 @@ async fn a_model_for_another_task_is_not_started_unless_it_must() {
 
 #[tokio::test]
 async fn the_profile_sets_better_values_than_the_defaults_for_all_to_see() {
-    for database in Database::all("creating: tuned") {
+    for database in Database::one("creating: tuned") {
         let (_gateway, owner) = gateway(database).await;
         let about = |preview: &Value| {
             let all = preview["warnings"].as_array().unwrap();

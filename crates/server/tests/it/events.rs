@@ -105,7 +105,7 @@ impl Stream {
 
 #[tokio::test]
 async fn it_begins_with_all_models_and_goes_on_with_what_changes() {
-    for database in Database::all("events: all models and what changes") {
+    for database in Database::one("events: all models and what changes") {
         let gateway = gateway(database).await;
         let owner = gateway.owner().await;
         let first = make_model(&owner, "first").await;

@@ -80,7 +80,7 @@ async fn bodies_that_do_not_end_take_little_memory_of_one_user_and_none_of_other
 
 #[tokio::test]
 async fn who_sets_passwords_keeps_nobody_from_signing_in() {
-    for database in Database::all("who_sets_passwords_keeps_nobody") {
+    for database in Database::one("who_sets_passwords_keeps_nobody") {
         let team = Team::on(database).await;
         let user = |name: String, org: i64| json!({ "username": name, "password": PASSWORD, "org_id": org });
         let foreign =

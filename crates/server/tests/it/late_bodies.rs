@@ -32,7 +32,7 @@ async fn connected(gateway: &Gateway) -> TcpStream {
 
 #[tokio::test]
 async fn who_is_deleted_before_his_body_came_changes_nothing() {
-    for database in Database::all("who_is_deleted_before_his_body_came") {
+    for database in Database::one("who_is_deleted_before_his_body_came") {
         let team = Team::on(database).await;
         let body = json!({ "username": "backdoor", "password": PASSWORD, "role": "owner" }).to_string();
         let sized = format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());

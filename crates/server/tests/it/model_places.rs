@@ -104,7 +104,7 @@ const STAYING: &[&str] =
 
 #[tokio::test]
 async fn paths_stay_below_the_base_directory() {
-    for database in Database::all("paths_stay_below_the_base_directory") {
+    for database in Database::one("paths_stay_below_the_base_directory") {
         let team = Team::on(database).await;
         let base = team.gateway.models_dir();
         let outside = base.parent().unwrap().join("outside");

@@ -50,7 +50,7 @@ pub(crate) async fn create(client: &Client, body: &Value) -> Answer {
 
 #[tokio::test]
 async fn a_record_shows_every_field_of_its_engine_and_no_secret() {
-    for database in Database::all("a_record_shows_every_field") {
+    for database in Database::one("a_record_shows_every_field") {
         let team = Team::on(database).await;
         let body = json!({
             "served_model_name": "org/tiny:8b", "engine_type": "primary", "repo_id": "org/tiny",
@@ -131,7 +131,7 @@ async fn a_record_shows_every_field_of_its_engine_and_no_secret() {
 
 #[tokio::test]
 async fn a_record_that_is_sent_back_sets_nothing() {
-    for database in Database::all("a_record_that_is_sent_back") {
+    for database in Database::one("a_record_that_is_sent_back") {
         let team = Team::on(database).await;
         let made = create(&team.admin, &llamacpp("m")).await.expect(201);
         let mut whole = made.clone();
@@ -147,7 +147,7 @@ async fn a_record_that_is_sent_back_sets_nothing() {
 
 #[tokio::test]
 async fn a_change_touches_what_it_names_and_null_unsets() {
-    for database in Database::all("models_a_change_touches_what_it_names") {
+    for database in Database::one("models_a_change_touches_what_it_names") {
         let team = Team::on(database).await;
         let body = with(with(vllm("m"), "hub_token", json!("hf_secret")), "max_model_len", json!(4096));
         let made = create(&team.admin, &body).await.expect(201);
@@ -208,7 +208,7 @@ async fn a_change_touches_what_it_names_and_null_unsets() {
 
 #[tokio::test]
 async fn every_problem_of_a_record_is_told_at_once() {
-    for database in Database::all("every_problem_of_a_record_is_told_at_once") {
+    for database in Database::one("every_problem_of_a_record_is_told_at_once") {
         let team = Team::on(database).await;
         let many = json!({
             "served_name": "", "engine_type": "vllm", "repo_id": 7, "gpu_memory_utilization": 0.99, "ngl": 1,
@@ -347,7 +347,7 @@ async fn a_quantised_v_cache_is_not_saved_without_flash_attention() {
 
 #[tokio::test]
 async fn what_gives_power_over_the_host_is_for_owners() {
-    for database in Database::all("what_gives_power_over_the_host_is_for_owners") {
+    for database in Database::one("what_gives_power_over_the_host_is_for_owners") {
         let team = Team::on(database).await;
         let powerful = json!({
             "engine_image": "vllm/vllm-openai:v0.31.0", "trust_remote_code": true, "extra_args": ["--foo"],
@@ -404,7 +404,7 @@ async fn what_a_command_would_not_read_it_does_not_take() {
 
 #[tokio::test]
 async fn a_served_name_is_free_again_when_its_model_is_archived_or_gone() {
-    for database in Database::all("a_served_name_is_free_again") {
+    for database in Database::one("a_served_name_is_free_again") {
         let team = Team::on(database).await;
         let first = format!("/admin/models/{}", make_model(&team.owner, "same").await);
         let second = format!("/admin/models/{}", make_model(&team.owner, "other").await);
@@ -488,7 +488,7 @@ async fn forms_are_told_every_field_and_the_base_directory() {
 
 #[tokio::test]
 async fn values_of_variables_are_shown_to_who_may_set_them() {
-    for database in Database::all("values_of_variables_are_shown") {
+    for database in Database::one("values_of_variables_are_shown") {
         let team = Team::on(database).await;
         let env = json!({ "MY_TOKEN": "s3cret-value", "MODE": "fast" });
         let body = json!({ "served_name": "m", "engine_type": "vllm", "local_path": "m", "extra_env": env });

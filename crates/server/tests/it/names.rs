@@ -112,7 +112,7 @@ async fn lists_are_found_and_sorted_by_name_in_one_way_everywhere() {
 
 #[tokio::test]
 async fn keys_are_filtered_by_their_status() {
-    for database in Database::all("keys_are_filtered_by_their_status") {
+    for database in Database::one("keys_are_filtered_by_their_status") {
         let team = Team::on(database).await;
         let away = make_user(&team.owner, team.tenant, "away", "user").await;
         for (name, user) in [("works", None), ("gone", None), ("asleep", Some(away)), ("both", Some(away))] {

@@ -10,7 +10,7 @@ use crate::{
 
 #[tokio::test]
 async fn an_organisation_is_made_renamed_counted_and_deleted() {
-    for database in Database::all("an_organisation_is_made_renamed_counted_and_deleted") {
+    for database in Database::one("an_organisation_is_made_renamed_counted_and_deleted") {
         let team = Team::on(database).await;
         let mut org = team.owner.post("/admin/orgs", &json!({ "name": "Größe & Co" })).await.expect(201);
         let path = format!("/admin/orgs/{}", id(&org));
@@ -52,7 +52,7 @@ async fn an_organisation_is_made_renamed_counted_and_deleted() {
 
 #[tokio::test]
 async fn names_are_unique_in_any_case_and_bad_ones_are_refused() {
-    for database in Database::all("names_are_unique_in_any_case") {
+    for database in Database::one("names_are_unique_in_any_case") {
         let team = Team::on(database).await;
         make_org(&team.owner, "Ökonomie").await;
         let before = team.owner.get("/admin/orgs").await.json;
@@ -80,7 +80,7 @@ async fn names_are_unique_in_any_case_and_bad_ones_are_refused() {
 
 #[tokio::test]
 async fn an_org_admin_sees_his_own_organisation_only() {
-    for database in Database::all("an_org_admin_sees_his_own_organisation_only") {
+    for database in Database::one("an_org_admin_sees_his_own_organisation_only") {
         let team = Team::on(database).await;
         for query in ["", "?q=tenant", "?limit=1"] {
             let list = team.org_admin.get(&format!("/admin/orgs{query}")).await;
@@ -106,7 +106,7 @@ async fn an_org_admin_sees_his_own_organisation_only() {
 /// Nobody may delete a user of a higher role than their own. Deleting the whole organisation is no way around that.
 #[tokio::test]
 async fn an_admin_may_not_take_an_owner_away_with_his_organisation() {
-    for database in Database::all("an_admin_may_not_take_an_owner_away") {
+    for database in Database::one("an_admin_may_not_take_an_owner_away") {
         let team = Team::on(database).await;
         make_user(&team.owner, team.tenant, "second", "owner").await;
         let second = team.gateway.sign_in("second", PASSWORD).await;

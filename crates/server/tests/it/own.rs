@@ -11,7 +11,7 @@ use crate::{
 
 #[tokio::test]
 async fn a_plain_user_sees_the_own_usage_and_nobody_else_s() {
-    for database in Database::all("a_plain_user_sees_the_own_usage") {
+    for database in Database::one("a_plain_user_sees_the_own_usage") {
         let team = Team::with(Options::default().on(database)).await;
         let simulator = Simulator::start("").await;
         simulator.join(&team.gateway).await;

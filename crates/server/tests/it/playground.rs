@@ -173,7 +173,7 @@ fn copy_folder(from: &Path, to: &Path) {
 
 #[tokio::test]
 async fn a_model_that_does_not_run_has_the_limits_of_its_record_and_its_files() {
-    for database in Database::all("playground: limits of files") {
+    for database in Database::one("playground: limits of files") {
         let options = Options::default().on(database).env("CONTAINER_HOST", "unix:///nonexistent.sock");
         let team = Team::with(options).await;
         let models = team.gateway.models_dir();

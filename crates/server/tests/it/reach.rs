@@ -18,7 +18,7 @@ async fn groups(client: &Client, by: &str) -> Vec<(Value, Value, Value)> {
 
 #[tokio::test]
 async fn what_moved_to_another_organisation_has_no_name_in_this_one() {
-    for database in Database::all("what_moved_to_another_organisation") {
+    for database in Database::one("what_moved_to_another_organisation") {
         let team = Team::on(database).await;
         let other = make_org(&team.owner, "Other").await;
         let sam = make_user(&team.owner, team.tenant, "sam", "user").await;
@@ -58,7 +58,7 @@ async fn what_moved_to_another_organisation_has_no_name_in_this_one() {
 
 #[tokio::test]
 async fn nobody_touches_the_keys_of_one_above_himself() {
-    for database in Database::all("nobody_touches_the_keys_of_one_above") {
+    for database in Database::one("nobody_touches_the_keys_of_one_above") {
         let team = Team::on(database).await;
         // All in one organisation, so that only the role stands between them.
         let ranks = ["user", "org_admin", "admin", "owner"];
@@ -99,7 +99,7 @@ async fn nobody_touches_the_keys_of_one_above_himself() {
 
 #[tokio::test]
 async fn a_revoked_key_stays_as_it_was() {
-    for database in Database::all("a_revoked_key_stays_as_it_was") {
+    for database in Database::one("a_revoked_key_stays_as_it_was") {
         let team = Team::on(database).await;
         let key = make_key(&team.owner, &json!({ "name": "old" })).await;
         let path = format!("/admin/keys/{}", id(&key));

@@ -68,7 +68,7 @@ async fn rows_of(owner: &Client, key: &Value, n: i64) -> usize {
 #[tokio::test]
 async fn a_refused_key_writes_few_rows_that_tell_all_its_requests() {
     const N: usize = 300;
-    for database in Database::all("refusals share rows") {
+    for database in Database::one("refusals share rows") {
         let gateway = gateway(database).await;
         let owner = gateway.owner().await;
         let simulator = Simulator::start("").await;

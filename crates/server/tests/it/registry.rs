@@ -18,7 +18,7 @@ fn entry(served_name: &str, url: &str) -> Value {
 
 #[tokio::test]
 async fn an_engine_elsewhere_is_added_routed_to_replaced_and_removed() {
-    for database in Database::all("an_engine_elsewhere_is_added") {
+    for database in Database::one("an_engine_elsewhere_is_added") {
         let team = Team::on(database).await;
         let key = make_key(&team.owner, &json!({})).await["token"].as_str().unwrap().to_owned();
         let bearer = team.gateway.client().with_key(&key);
@@ -192,7 +192,7 @@ async fn what_is_no_plain_address_of_an_engine_is_refused() {
 
 #[tokio::test]
 async fn a_served_name_leads_to_one_engine_managed_or_not() {
-    for database in Database::all("a_served_name_leads_to_one_engine") {
+    for database in Database::one("a_served_name_leads_to_one_engine") {
         let team = Team::on(database).await;
         make_model(&team.owner, "managed").await;
         let other = make_model(&team.owner, "other").await;
@@ -213,7 +213,7 @@ async fn a_served_name_leads_to_one_engine_managed_or_not() {
 
 #[tokio::test]
 async fn removing_what_has_no_name_or_an_unreadable_one_is_refused() {
-    for database in Database::all("removing_what_has_no_name") {
+    for database in Database::one("removing_what_has_no_name") {
         let team = Team::on(database).await;
         let path = "/admin/models/registry";
         assert_invalid(&team.owner.delete(path).await, &["served_name"]);
@@ -252,7 +252,7 @@ async fn addresses(owner: &Client, served_name: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn several_addresses_share_the_requests_and_one_that_is_away_costs_none() {
-    for database in Database::all("registry: several addresses") {
+    for database in Database::one("registry: several addresses") {
         let team = Team::on(database).await;
         let (one, two) = (Simulator::start("").await, Simulator::start("").await);
         let urls = json!([one.url(), "http://127.0.0.1:9", two.url()]);
@@ -281,7 +281,7 @@ async fn several_addresses_share_the_requests_and_one_that_is_away_costs_none() 
 
 #[tokio::test]
 async fn an_engine_that_does_not_serve_the_name_is_told_from_one_that_is_away() {
-    for database in Database::all("registry: another name there") {
+    for database in Database::one("registry: another name there") {
         let team = Team::on(database).await;
         let sim = Simulator::start("").await;
         let made = team.owner.post("/admin/models/registry", &entry("far", &sim.url())).await.expect(201);
@@ -306,7 +306,7 @@ async fn an_engine_that_does_not_serve_the_name_is_told_from_one_that_is_away() 
 
 #[tokio::test]
 async fn an_entry_is_changed_in_part_and_its_key_goes_to_no_new_address() {
-    for database in Database::all("registry: changes") {
+    for database in Database::one("registry: changes") {
         let team = Team::on(database).await;
         let (one, two) =
             (Simulator::start("--api-key right").await, Simulator::start("--api-key right").await);
@@ -401,7 +401,7 @@ async fn a_breaker_that_is_open_for_some_says_so() {
 
 #[tokio::test]
 async fn the_chat_page_may_use_an_engine_that_was_entered_by_hand() {
-    for database in Database::all("registry: the chat page") {
+    for database in Database::one("registry: the chat page") {
         let team = Team::on(database).await;
         let sim = Simulator::start("--max-model-len 600").await;
         sim.join(&team.gateway).await;

@@ -437,7 +437,7 @@ fn a_gpu_inventory_that_can_not_be_used_is_refused_by_the_name_of_its_setting() 
 
 #[tokio::test]
 async fn a_data_directory_and_a_port_serve_one_gateway() {
-    for database in Database::all("a_data_directory_and_a_port_serve_one_gateway") {
+    for database in Database::one("a_data_directory_and_a_port_serve_one_gateway") {
         let gateway = gateway(database).await;
         let owner = gateway.owner().await;
         let other = TempDir::new().unwrap();

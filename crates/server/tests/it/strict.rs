@@ -17,7 +17,7 @@ async fn n_audited(owner: &Client) -> String {
 
 #[tokio::test]
 async fn a_change_with_a_parameter_that_its_route_does_not_have_is_not_made() {
-    for database in Database::all("a_change_with_a_parameter_that_its_route") {
+    for database in Database::one("a_change_with_a_parameter_that_its_route") {
         let dead = Options::default().on(database).env("CONTAINER_HOST", "unix:///nonexistent.sock");
         let team = Team::with(dead).await;
         let mut names = Names::default();
@@ -55,7 +55,7 @@ async fn a_change_with_a_parameter_that_its_route_does_not_have_is_not_made() {
 
 #[tokio::test]
 async fn null_is_no_value_of_what_always_has_one() {
-    for database in Database::all("null_is_no_value_of_what_always_has_one") {
+    for database in Database::one("null_is_no_value_of_what_always_has_one") {
         let team = Team::on(database).await;
         let key = id(&make_key(&team.owner, &json!({})).await);
         let model = make_model(&team.owner, "m").await;
@@ -77,7 +77,7 @@ async fn null_is_no_value_of_what_always_has_one() {
 
 #[tokio::test]
 async fn a_change_that_changes_nothing_leaves_no_trace() {
-    for database in Database::all("a_change_that_changes_nothing") {
+    for database in Database::one("a_change_that_changes_nothing") {
         let team = Team::on(database).await;
         let key = json!({ "name": "k", "rpm_limit": 5, "ip_allowlist": ["10.0.0.0/8"] });
         let key = id(&make_key(&team.owner, &key).await);

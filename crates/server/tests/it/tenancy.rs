@@ -59,7 +59,7 @@ impl Tenant {
 
 #[tokio::test]
 async fn who_is_disabled_or_deleted_is_out_when_the_answer_comes() {
-    for database in Database::all("who_is_disabled_or_deleted_is_out") {
+    for database in Database::one("who_is_disabled_or_deleted_is_out") {
         let gateway = crate::support::gateway(database).await;
         let owner = gateway.owner().await;
         let off = json!({ "enabled": false });
@@ -188,7 +188,7 @@ async fn a_stream_in_progress_ends_with_its_key() {
 
 #[tokio::test]
 async fn another_organisations_objects_do_not_exist() {
-    for database in Database::all("another_organisations_objects_do_not_exist") {
+    for database in Database::one("another_organisations_objects_do_not_exist") {
         let team = Team::on(database).await;
         let other = make_org(&team.owner, "Other").await;
         let zoe = make_user(&team.owner, other, "zoe", "user").await;

@@ -142,7 +142,7 @@ fn assert_hidden(answer: &Answer, may: bool, request: &str) {
 
 #[tokio::test]
 async fn nothing_of_another_organisation_is_there_by_any_id() {
-    for database in Database::all("nothing_of_another_organisation_is_there") {
+    for database in Database::one("nothing_of_another_organisation_is_there") {
         let team = Team::on(database).await;
         let (foreign, otto, _simulator) = foreign(&team).await;
         let people = [

@@ -35,7 +35,7 @@ async fn script(by: &Client, scopes: &str) -> (Value, Client) {
 
 #[tokio::test]
 async fn a_script_works_with_a_token_and_the_log_says_so() {
-    for database in Database::all("a_script_works_with_a_token") {
+    for database in Database::one("a_script_works_with_a_token") {
         let team = Team::on(database).await;
         let (made, script) = script(&team.admin, "keys:write,people:read").await;
         let token = made["token"].as_str().unwrap();
@@ -130,7 +130,7 @@ async fn every_route_takes_the_tokens_of_its_scope_and_no_others() {
 
 #[tokio::test]
 async fn a_token_is_never_above_its_user_and_ends_with_the_user() {
-    for database in Database::all("a_token_is_never_above_its_user") {
+    for database in Database::one("a_token_is_never_above_its_user") {
         let team = Team::on(database).await;
         // No way round by which it becomes a session.
         let me = id(&team.admin.get("/auth/me").await.expect(200)["user"]);
@@ -173,7 +173,7 @@ async fn a_token_is_never_above_its_user_and_ends_with_the_user() {
 
 #[tokio::test]
 async fn a_token_expires_and_its_form_is_checked() {
-    for database in Database::all("a_token_expires") {
+    for database in Database::one("a_token_expires") {
         let team = Team::on(database).await;
         let with =
             |scopes: Value, expires: Value| json!({ "name": "t", "scopes": scopes, "expires_at": expires });
@@ -228,7 +228,7 @@ async fn a_token_expires_and_its_form_is_checked() {
 
 #[tokio::test]
 async fn administrators_see_and_revoke_the_tokens_of_those_they_manage() {
-    for database in Database::all("administrators_see_and_revoke_tokens") {
+    for database in Database::one("administrators_see_and_revoke_tokens") {
         let team = Team::on(database).await;
         make_user(&team.owner, team.tenant, "anna", "admin").await;
         let anna = team.gateway.sign_in("anna", PASSWORD).await;
@@ -272,7 +272,7 @@ async fn a_stream_ends_with_its_token() {
 
 #[tokio::test]
 async fn a_stream_of_a_token_ends_with_the_role_and_the_organisation_that_it_was_opened_with() {
-    for database in Database::all("a_stream_of_a_token_ends_with_the_role") {
+    for database in Database::one("a_stream_of_a_token_ends_with_the_role") {
         let team = Team::on(database).await;
         let ada = format!("/admin/users/{}", id(&team.admin.get("/auth/me").await.expect(200)["user"]));
         let (_, client) = script(&team.admin, "system:read").await;
@@ -321,7 +321,7 @@ async fn the_log_of_an_engine_needs_the_scope_of_models_among_the_events_too() {
 
 #[tokio::test]
 async fn tokens_are_made_and_revoked_only_so_often_a_day() {
-    for database in Database::all("tokens_are_made_and_revoked") {
+    for database in Database::one("tokens_are_made_and_revoked") {
         let team = Team::on(database).await;
         let come_and_go = async |_| {
             let made = make_token(&team.user, "account:read").await;

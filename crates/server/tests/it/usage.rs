@@ -197,7 +197,7 @@ async fn whatever_is_asked_the_same_requests_are_meant_and_only_the_own_ones() {
 
 #[tokio::test]
 async fn requests_without_a_model_are_a_group_that_can_be_asked_for() {
-    for database in Database::all("requests_without_a_model_are_a_group") {
+    for database in Database::one("requests_without_a_model_are_a_group") {
         let team = Team::on(database).await;
         let (_, key) = team.owner.new_key(&json!({})).await;
         let broken = key.request(reqwest::Method::POST, "/v1/chat/completions").body("{");
@@ -225,7 +225,7 @@ async fn requests_without_a_model_are_a_group_that_can_be_asked_for() {
 
 #[tokio::test]
 async fn a_request_is_found_by_the_id_of_its_error() {
-    for database in Database::all("usage: by request id") {
+    for database in Database::one("usage: by request id") {
         let team = Team::on(database).await;
         let (_, key) = team.owner.new_key(&json!({})).await;
         let failed = key.chat("nowhere").await;

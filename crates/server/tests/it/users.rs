@@ -20,7 +20,7 @@ fn user(username: &str) -> Value {
 
 #[tokio::test]
 async fn a_user_is_made_changed_and_deleted_with_his_keys() {
-    for database in Database::all("a_user_is_made_changed_and_deleted") {
+    for database in Database::one("a_user_is_made_changed_and_deleted") {
         let team = Team::on(database).await;
         let body = json!({
             "username": "Zoë", "password": "ÄÖÜäöüßẞ", "role": "org_admin", "org_id": team.tenant, "enabled": false,
@@ -69,7 +69,7 @@ async fn a_user_is_made_changed_and_deleted_with_his_keys() {
 
 #[tokio::test]
 async fn what_a_user_may_not_be_is_refused_with_every_reason() {
-    for database in Database::all("what_a_user_may_not_be") {
+    for database in Database::one("what_a_user_may_not_be") {
         let team = Team::on(database).await;
         let path = format!("/admin/users/{}", id(&find(&team.owner, "uwe").await));
         let before = team.owner.get("/admin/users").await.json;
@@ -118,7 +118,7 @@ async fn what_a_user_may_not_be_is_refused_with_every_reason() {
 
 #[tokio::test]
 async fn nobody_makes_changes_or_removes_a_user_above_himself() {
-    for database in Database::all("nobody_makes_changes_or_removes_a_user_above_himself") {
+    for database in Database::one("nobody_makes_changes_or_removes_a_user_above_himself") {
         let team = Team::on(database).await;
         // All in one organisation, so that only the role stands between them.
         for (name, role) in [("boss", "owner"), ("chief", "admin"), ("peer", "org_admin"), ("staff", "user")]
@@ -160,7 +160,7 @@ async fn nobody_makes_changes_or_removes_a_user_above_himself() {
 
 #[tokio::test]
 async fn an_org_admin_sees_and_touches_the_users_of_his_organisation_only() {
-    for database in Database::all("an_org_admin_sees_and_touches_the_users") {
+    for database in Database::one("an_org_admin_sees_and_touches_the_users") {
         let team = Team::on(database).await;
         let olga = &team.org_admin;
         let other = make_org(&team.owner, "Other").await;
@@ -203,7 +203,7 @@ async fn an_org_admin_sees_and_touches_the_users_of_his_organisation_only() {
 
 #[tokio::test]
 async fn lists_are_sorted_searched_filtered_and_paged() {
-    for database in Database::all("users_lists_are_sorted_searched_filtered_and_paged") {
+    for database in Database::one("users_lists_are_sorted_searched_filtered_and_paged") {
         let team = Team::on(database).await;
         make_user(&team.owner, team.home, "Änne_1", "user").await;
         let names = async |query: &str| {

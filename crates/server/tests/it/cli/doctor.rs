@@ -42,7 +42,7 @@ async fn a_running_gateway_and_its_database_are_found() {
 
 #[tokio::test]
 async fn beside_a_gateway_that_runs_it_needs_no_settings() {
-    for database in Database::all("cli: doctor without settings") {
+    for database in Database::one("cli: doctor without settings") {
         let home = tempfile::TempDir::new().unwrap();
         program(home.path(), "llama-server", "exit 0");
         let command = home.path().join("llama-server").display().to_string();

@@ -60,7 +60,7 @@ async fn the_status_is_short_and_its_exit_code_says_how_it_is() {
 
 #[tokio::test]
 async fn keys_are_named_as_people_name_them() {
-    for database in Database::all("cli: keys by name") {
+    for database in Database::one("cli: keys by name") {
         let gateway = gateway(database).await;
         let shell = Shell::of_owner(&gateway);
         // A key belongs to the user who makes it, unless they say otherwise: usage by user needs that.

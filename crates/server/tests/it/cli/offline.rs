@@ -166,7 +166,7 @@ async fn rows(owner: &Client) -> Vec<Value> {
 
 #[tokio::test]
 async fn an_owner_who_lost_his_password_gets_a_new_one() {
-    for database in Database::all("cli: owner reset-password") {
+    for database in Database::one("cli: owner reset-password") {
         let gateway = gateway(database).await;
         let before = gateway.owner().await;
         let shell = Shell::at(&gateway.url);
@@ -214,7 +214,7 @@ async fn an_owner_who_lost_his_password_gets_a_new_one() {
 
 #[tokio::test]
 async fn the_first_owner_is_made_on_the_machine_while_the_gateway_runs() {
-    for database in Database::all("cli: owner create") {
+    for database in Database::one("cli: owner create") {
         let gateway = start(Options { owner: false, ..Options::default().on(database) }).await;
         let shell = Shell::at(&gateway.url);
         let flags = settings_of(&gateway);

@@ -10,7 +10,7 @@ use crate::support::{column, gateway};
 
 #[tokio::test]
 async fn organisations_users_and_keys_are_made_listed_and_revoked() {
-    for database in Database::all("cli: organisations_users_and_keys_are_made_listed_and_revoked") {
+    for database in Database::one("cli: organisations_users_and_keys_are_made_listed_and_revoked") {
         let gateway = gateway(database).await;
         let shell = Shell::of_owner(&gateway);
         let org = shell.run(&["orgs", "create", "Analysts", "--json"]).ends(0).json();

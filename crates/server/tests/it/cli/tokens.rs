@@ -7,7 +7,7 @@ use crate::support::{column, gateway};
 
 #[tokio::test]
 async fn a_script_works_with_a_token_and_nobody_s_password() {
-    for database in Database::all("cli: tokens") {
+    for database in Database::one("cli: tokens") {
         let gateway = gateway(database).await;
         let shell = Shell::of_owner(&gateway);
         let made = shell

@@ -15,7 +15,7 @@ use crate::{
 
 #[tokio::test]
 async fn model_manifests_lists_the_models_of_a_package() {
-    for database in Database::all("deployment: model-manifests") {
+    for database in Database::one("deployment: model-manifests") {
         let (gateway, owner) = site(database).await;
         let model = id(&owner.post("/admin/models", &tiny()).await.expect(201));
         export(&owner, "p").await;
@@ -69,7 +69,7 @@ async fn carried(database: Database, model: &Value) -> (Gateway, Client, String)
 
 #[tokio::test]
 async fn import_model_says_what_it_would_do_and_does_it() {
-    for database in Database::all("deployment: import-model") {
+    for database in Database::one("deployment: import-model") {
         let (gateway, owner, file) = carried(database, &tiny()).await;
         let body = json!({ "output_dir": "p", "manifest_file": file });
         let dry = json!({ "output_dir": "p", "manifest_file": file, "dry_run": true, "conflict_strategy": "error" });
@@ -111,7 +111,7 @@ async fn import_model_says_what_it_would_do_and_does_it() {
 
 #[tokio::test]
 async fn import_model_reports_a_conflict_or_renames() {
-    for database in Database::all("deployment: import-model, names") {
+    for database in Database::one("deployment: import-model, names") {
         let (gateway, owner, file) = carried(database, &tiny()).await;
         owner.post("/admin/models", &tiny()).await.expect(201);
         let import = |more: &Value| {
@@ -173,7 +173,7 @@ async fn import_model_warns_of_secrets_that_are_not_in_the_package() {
 
 #[tokio::test]
 async fn import_of_a_whole_package_makes_what_is_missing_and_leaves_the_rest() {
-    for database in Database::all("deployment: import") {
+    for database in Database::one("deployment: import") {
         let (gateway, owner, _) = carried(database, &tiny()).await;
         let dry = owner.post(IMPORT, &json!({ "output_dir": "p", "dry_run": true })).await.expect(200);
         assert_eq!((&dry["can_import"], &dry["new_models"]), (&json!(true), &json!(["tiny"])), "{dry}");

@@ -95,7 +95,7 @@ async fn restore_database_without_drop_existing_says_that_a_relation_already_exi
 
 #[tokio::test]
 async fn restore_database_takes_another_file_of_the_folder_and_none_outside() {
-    for database in Database::all("deployment: db_file") {
+    for database in Database::one("deployment: db_file") {
         let (gateway, owner) = exported(database).await;
         let dir = folder(&gateway, "p");
         fs::copy(dir.join("db/dump.sql"), dir.join("db/other.sql")).unwrap();

@@ -74,7 +74,7 @@ async fn budgets_count_what_the_database_knows_and_stop() {
 
 #[tokio::test]
 async fn what_nobody_counts_any_more_is_not_said_to_be_nothing() {
-    for database in Database::all("what_nobody_counts_any_more") {
+    for database in Database::one("what_nobody_counts_any_more") {
         let gateway = start(Options::default().on(database).away_from_midnight().await).await;
         let owner = gateway.owner().await;
         engine(&owner, "m", "").await;

@@ -17,7 +17,7 @@ fn limits(record: &Value) -> Vec<&Value> {
 
 #[tokio::test]
 async fn limits_of_an_organisation_cap_those_of_its_keys() {
-    for database in Database::all("limits_of_an_organisation_cap") {
+    for database in Database::one("limits_of_an_organisation_cap") {
         let team = Team::with(
             Options::default()
                 .on(database)

@@ -21,7 +21,7 @@ async fn uwe(team: &Team) -> String {
 
 #[tokio::test]
 async fn limits_and_models_of_a_user_bind_keys_and_sessions_that_the_user_makes() {
-    for database in Database::all("limits_and_models_of_a_user_bind") {
+    for database in Database::one("limits_and_models_of_a_user_bind") {
         let team = Team::with(Options::default().on(database).env("RATE_LIMIT_RPM", "5")).await;
         for name in ["r", "secret"] {
             engine(&team.owner, name, "").await;
@@ -79,7 +79,7 @@ async fn limits_and_models_of_a_user_bind_keys_and_sessions_that_the_user_makes(
 
 #[tokio::test]
 async fn a_budget_of_a_user_counts_what_all_keys_spent_and_survives_a_restart() {
-    for database in Database::all("a_budget_of_a_user_counts") {
+    for database in Database::one("a_budget_of_a_user_counts") {
         let mut team = Team::with(Options::default().on(database).away_from_midnight().await).await;
         engine(&team.owner, "m", "").await;
         let path = uwe(&team).await;

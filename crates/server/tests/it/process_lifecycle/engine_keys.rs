@@ -56,7 +56,7 @@ async fn the_key_of_an_engine_opens_no_other_and_comes_back_with_the_gateway() {
 /// Versions before this one gave the internal key itself to every engine.
 #[tokio::test]
 async fn engines_of_an_earlier_version_are_adopted_with_the_key_that_they_have() {
-    for database in Database::all("process_lifecycle: keys of an earlier version") {
+    for database in Database::one("process_lifecycle: keys of an earlier version") {
         let mut gateway = start(Options::processes().on(database)).await;
         let owner = gateway.owner().await;
         let model = Managed::create(&owner, &simulated("vllm", "m", &[])).await;
