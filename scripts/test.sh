@@ -92,7 +92,7 @@ bad_tests=$({
 [ -z "$bad_tests" ] || printf 'Failed\n%s\n' "$bad_tests"
 
 flaky=$(grep -aE '^ +FLAKY ' "$rust_log" | sed 's/^ *//' | sort -u || true)
-[ -z "$flaky" ] || printf 'Passed when they were tried again; each is mended before other work (CONTRIBUTING.md)\n%s\n' "$flaky"
+[ -z "$flaky" ] || printf 'Passed when they were tried again; each is fixed before other work (CONTRIBUTING.md)\n%s\n' "$flaky"
 
 # Nothing of the run may be left on the machine. Networks are only listed: a gateway that is killed while Docker makes one for it
 # leaves that one behind, until it removes its networks with its last container.
