@@ -150,6 +150,17 @@ node_is_new() {
 
 # ui_packages: installs what the web UI is built and tested with into ui/node_modules, unless its lock file is the installed one.
 ui_packages() {
+    local status=0 lock
+    mkdir -p "$CACHE"
+    # The web pages' tests and the check of their build run at the same time.
+    hold -x "$CACHE/ui-packages.lock" || return 1
+    lock=$HELD
+    ui_packages_alone || status=1
+    release "$lock"
+    return "$status"
+}
+
+ui_packages_alone() {
     cmp -s "$ROOT/ui/package-lock.json" "$ROOT/ui/node_modules/.installed-lock.json" && return 0
     # `npm ci` refuses a lock file without the binaries of other systems, which not every mirror of the registry has. This takes
     # the versions and hashes of the lock file, too.

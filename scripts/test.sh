@@ -98,10 +98,11 @@ flaky=$(grep -aE '^ +FLAKY ' "$rust_log" | sed 's/^ *//' | sort -u || true)
 # leaves that one behind, until it removes its networks with its last container.
 number=$GANTRY_TEST_RUN
 if [ -n "${DOCKER_HOST:-}" ]; then
-    networks=$(docker network ls --filter label=gantry.instance --format '{{.Name}}' || true)
+    networks=$(docker network ls --filter label=gantry.instance --format '{{.ID}} {{.Name}}' || true)
     [ -z "$networks" ] || printf "Networks that killed gateways left\n%s\n" "$networks"
-    # shellcheck disable=SC2086 # one word for each network
-    [ -z "$networks" ] || docker network rm $networks >/dev/null || true
+    # By their ids: two may have one name.
+    # shellcheck disable=SC2046 # one word for each network
+    [ -z "$networks" ] || docker network rm $(cut -d' ' -f1 <<<"$networks") >/dev/null || true
 fi
 services_stop
 if ! left=$(scripts/sweep.sh left "$number"); then

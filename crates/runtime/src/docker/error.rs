@@ -17,7 +17,7 @@ pub(super) enum Retry {
     AnotherPort,
     /// The engine may not raise the limit on locked memory (rootless engines).
     WithoutMemlock,
-    /// The network that existed a moment before was removed.
+    /// The network that existed a moment before was removed, or there are two of its name now.
     AnotherNetwork,
 }
 
@@ -27,7 +27,7 @@ impl Retry {
         if text.contains("error setting rlimit") || text.contains("setting rlimits") {
             return Some(Self::WithoutMemlock);
         }
-        if text.contains("network ") && text.contains("not found") {
+        if text.contains("network ") && (text.contains("not found") || text.contains("is ambiguous")) {
             return Some(Self::AnotherNetwork);
         }
         clash.iter().any(|it| text.contains(it)).then_some(Self::AnotherPort)

@@ -7,9 +7,9 @@
 //! Docker's own pools of addresses hold 31 networks (20.10 to 28, measured), and then nobody on the machine gets one.
 //! So these networks take small subnets of a range of their own.
 //!
-//! Docker lets several networks have one name, and refuses a name that is not unique (20.10, measured). A gateway that
-//! is killed while Docker makes its network leaves one that appears only later, perhaps beside the one that the next
-//! gateway made. So networks are found by their name and meant by their id, and all of the name are removed.
+//! Docker lets several networks have one name, and then refuses to start a container in any of them, also if it was made
+//! with the network's id (20.10, measured). A gateway that is killed while Docker makes its network leaves one that
+//! appears only later, perhaps beside the one that the next gateway made. So all but one are removed, by their ids.
 
 use std::{collections::HashMap, net::Ipv4Addr};
 
@@ -27,17 +27,20 @@ const ROUTES: &str = "/proc/net/route";
 const MAKE: &str = "make the engines' network";
 
 impl Docker {
-    /// Returns the id of the network for an engine, and makes the network if it does not exist.
+    /// Returns the name of the network for an engine, and makes the network if it does not exist.
     pub(super) async fn network(&self, internet: bool) -> RuntimeResult<String> {
         let name = self.network_name(internet);
         // Docker makes several networks of one name if it is asked twice at once.
         let _one = self.networks.lock().await;
-        if let Some(first) = self.networks_named(&name).await?.into_iter().next() {
-            return Ok(first);
+        let found = self.networks_named(&name).await?;
+        if !found.is_empty() {
+            self.remove_doubles(&name, found).await?;
+            return Ok(name);
         }
         pass(&*self.gate).await?;
         let Some(range) = self.range else {
-            return self.make_network(&name, internet, None).await;
+            self.make_network(&name, internet, None).await?;
+            return Ok(name);
         };
         let taken = routes(&tokio::fs::read_to_string(ROUTES).await.unwrap_or_default());
         // Gateways begin at different subnets, so that they seldom ask for one that another has.
@@ -49,7 +52,7 @@ impl Docker {
             match self.make_network(&name, internet, Some(subnet)).await {
                 // Another network has it that shows no route.
                 Err(RuntimeError::Refused { detail, .. }) if detail.contains("overlaps") => {}
-                made => return made,
+                made => return made.map(|()| name),
             }
         }
         let detail = format!(
@@ -70,13 +73,31 @@ impl Docker {
         Ok(found.into_iter().filter_map(|it| it.id).collect())
     }
 
-    /// Makes a network and returns its id.
-    async fn make_network(
-        &self,
-        name: &str,
-        internet: bool,
-        subnet: Option<Ipv4Net>,
-    ) -> RuntimeResult<String> {
+    /// Removes all networks of this name but one. Those that an engine is in can't be removed.
+    async fn remove_doubles(&self, name: &str, mut found: Vec<String>) -> RuntimeResult<()> {
+        if found.len() < 2 {
+            return Ok(());
+        }
+        pass(&*self.gate).await?;
+        let client = self.client().await?;
+        let mut tried = 0;
+        while found.len() > 1 && tried < found.len() {
+            let id = &found[tried];
+            match self.within("remove the engines' second network", REMOVE, client.remove_network(id)).await {
+                Ok(()) => {
+                    tracing::info!(network = name, "removed a second network of the same name");
+                    found.remove(tried);
+                }
+                Err(error) => {
+                    tracing::debug!(network = name, %error, "a network of this name is in use");
+                    tried += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn make_network(&self, name: &str, internet: bool, subnet: Option<Ipv4Net>) -> RuntimeResult<()> {
         let options = [
             ("com.docker.network.bridge.enable_icc", "false"),
             ("com.docker.network.bridge.enable_ip_masquerade", if internet { "true" } else { "false" }),
@@ -91,10 +112,10 @@ impl Docker {
             ..NetworkCreateRequest::default()
         };
         let call = self.client().await?.create_network(request);
-        let made = self.within(MAKE, REMOVE, call).await?;
+        self.within(MAKE, REMOVE, call).await?;
         let subnet = subnet.map(tracing::field::display);
         tracing::info!(network = name, subnet, "made the engines' network");
-        Ok(made.id)
+        Ok(())
     }
 
     /// Removes the networks if this gateway has no container any more and makes none. A network that can't be removed
