@@ -98,7 +98,7 @@ flaky=$(grep -aE '^ +FLAKY ' "$rust_log" | sed 's/^ *//' | sort -u || true)
 # leaves that one behind, until it removes its networks with its last container.
 number=$GANTRY_TEST_RUN
 if [ -n "${DOCKER_HOST:-}" ]; then
-    networks=$(docker network ls --filter label=gantry.instance --format '{{.ID}} {{.Name}}' || true)
+    networks=$(docker network ls --filter name=gantry- --format '{{.ID}} {{.Name}}' || true)
     [ -z "$networks" ] || printf "Networks that killed gateways left\n%s\n" "$networks"
     # By their ids: two may have one name.
     # shellcheck disable=SC2046 # one word for each network

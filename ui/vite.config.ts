@@ -60,6 +60,8 @@ export default defineConfig({
   },
   test: {
     environment: "happy-dom",
+    // Nothing is said about how fast the machine is: beside other work a test may take ten times as long.
+    testTimeout: 90_000,
     setupFiles: ["src/test/setup.ts"],
     include: ["src/**/*.test.{ts,tsx}"],
   },

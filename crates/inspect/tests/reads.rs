@@ -17,7 +17,7 @@ use std::{
 use build::Gguf;
 use gantry_inspect::folder;
 
-const FILES: u64 = 200;
+const FILES: u64 = 20;
 const TENSOR: u64 = 40_000_000_000;
 /// Most bytes that the reader reads at once.
 const BUFFER: u64 = 256 * 1024;
@@ -49,14 +49,14 @@ fn add(dir: &Path, tokens: usize) -> u64 {
 }
 
 #[test]
-fn of_two_hundred_files_of_40_gb_only_the_headers_are_read() {
+fn of_files_of_40_gb_only_the_headers_are_read() {
     for tokens in [0, 20_000] {
         let dir = tempfile::tempdir().unwrap();
         let header = add(dir.path(), tokens);
         let before = read_so_far();
         let found = folder::inspect(dir.path(), "").unwrap();
         let read = read_so_far() - before;
-        assert_eq!((found.gguf_validation.total_files, found.gguf_validation.valid_files), (200, 200));
+        assert_eq!((found.gguf_validation.total_files, found.gguf_validation.valid_files), (20, 20));
         assert_eq!(found.gguf_groups[0].tensor_bytes, Some(TENSOR));
         println!("headers of {header} bytes: {} read of each file", read / FILES);
         assert!(read >= FILES * header, "{read} bytes of {FILES} headers with {header}: is nothing counted?");
