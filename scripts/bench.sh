@@ -20,14 +20,19 @@ if [[ "${BENCH_REALTIME:-0}" == 1 ]]; then
 fi
 
 PATH="$PATH:/usr/sbin:/sbin"
-if ! command -v nginx >/dev/null; then
-    if [[ "$(id -u)" != 0 ]] || ! command -v apt-get >/dev/null; then
-        echo "bench: nginx is missing; install it (Debian: \`sudo apt-get install nginx-light\`) and run again" >&2
-        exit 1
-    fi
+# nginx is the reference; HAProxy and the count of instructions are left out where they can't be had.
+missing=()
+command -v nginx >/dev/null || missing+=(nginx-light)
+command -v haproxy >/dev/null || missing+=(haproxy)
+command -v valgrind >/dev/null || missing+=(valgrind)
+if [[ ${#missing[@]} != 0 && "$(id -u)" == 0 ]] && command -v apt-get >/dev/null; then
     apt-get update -qq
-    # Only the program is wanted: run level 1 keeps the package from starting its service.
-    RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light
+    # Only the programs are wanted: run level 1 keeps the packages from starting their services.
+    RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" || true
+fi
+if ! command -v nginx >/dev/null; then
+    echo "bench: nginx is missing; install it (Debian: \`sudo apt-get install nginx-light\`) and run again" >&2
+    exit 1
 fi
 
 cargo build --quiet --profile dist -p gantry -p gantry-bench

@@ -268,6 +268,32 @@ engine_images() {
     esac
 }
 
+# llama_server: prints a program that runs the server of llama.cpp's image on this machine, without a container. It is
+# taken out of the image once, with the libraries it maps.
+llama_server() {
+    local image=${GANTRY_TEST_LLAMA_IMAGE:?no image of llama.cpp} root=$CACHE/llama-server/${GANTRY_TEST_LLAMA_IMAGE##*:}
+    if [ ! -x "$root/run" ]; then
+        local new container
+        mkdir -p "$CACHE/llama-server"
+        new=$(mktemp -d "$CACHE/llama-server/new.XXXXXX") || return 1
+        container=$(docker create "$image") || return 1
+        docker export "$container" | tar -C "$new" -x
+        docker rm "$container" >/dev/null
+        # Its own loader, because the image may have another C library than this machine.
+        cat >"$new/run" <<'EOF' || return 1
+#!/bin/sh
+root=$(dirname "$(readlink -f "$0")")
+loader=$(find "$root" -name 'ld-linux-*' -type f | head -1)
+libraries=$(find "$root" -name '*.so*' -type f -printf '%h\n' | sort -u | paste -sd :)
+exec "$loader" --library-path "$libraries" "$root/app/llama-server" "$@"
+EOF
+        chmod +x "$new/run"
+        rm -rf "$root"
+        mv "$new" "$root" || return 1
+    fi
+    echo "$root/run"
+}
+
 docker_version() {
     [ -n "${DOCKER_HOST:-}" ] && docker version --format '{{.Server.Version}}' 2>/dev/null || echo no
 }

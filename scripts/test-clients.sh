@@ -36,8 +36,8 @@ run_one() {
         grep -E '^SKIP |\(seed ' "$log" | sed 's/^/    /' || true
     else
         echo "FAIL $name (exit $status, $((SECONDS - began)) s)"
-        # Indented, so that nobody counts its numbers again.
-        tail -200 "$log" | sed 's/^/    /'
+        # Each failure with what follows it, and then how it ended; indented, so that nobody counts its numbers again.
+        { grep -A 40 -E '^ *FAIL ' "$log" | head -400 || true; tail -40 "$log"; } | sed 's/^/    /'
     fi
     passed=$((passed + p)) failed=$((failed + f))
     rm "$log"

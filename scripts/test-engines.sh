@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make test-engines`: only the tests against real engines: llama.cpp's server, and vLLM with ENGINES=vllm. Ends with a
-# table of the failed starts that were provoked, and what was said of each.
+# `make test-engines`: only the tests against real engines: llama.cpp's server, and vLLM with ENGINES=vllm, and a walk through the
+# web pages with the former. Ends with a table of the failed starts that were provoked, and what was said of each.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
@@ -20,6 +20,8 @@ trap 'rm -f "$GANTRY_DIAGNOSES_FILE"' EXIT
 
 failed=0
 rust_tests -E 'test(/^engines::/)' "$@" || failed=$?
+export GANTRY
+ONLY_REAL=1 tests/browser/test_pages.sh || failed=$?
 # The tests write a line for each failure whose diagnosis was right: engine, failure, title, field.
 if [ -s "$GANTRY_DIAGNOSES_FILE" ]; then
     printf '\nFailed starts that got the right diagnosis: %d\n' "$(grep -c . "$GANTRY_DIAGNOSES_FILE")"

@@ -25,7 +25,8 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 /// Real-time priority of all parties if requested; any value keeps other programs away.
 const PRIORITY: &str = "10";
 
-const STOP_WITHIN: Duration = Duration::from_secs(15);
+/// Valgrind is slow.
+const STOP_WITHIN: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(5);
 
 /// Whether children are bound to a core and run before all other programs.
@@ -113,6 +114,11 @@ impl Running {
             bail!("{} ended early ({status}); its log ends with:\n{}", self.name, self.log_end());
         }
         Ok(())
+    }
+
+    /// The file of what the child writes.
+    pub(crate) fn log_path(&self) -> PathBuf {
+        self.log.clone()
     }
 
     /// Returns the last lines that the child wrote.

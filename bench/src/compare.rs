@@ -1,4 +1,4 @@
-//! The comparison: starts mock, nginx and gateway, measures them in turns, writes the results.
+//! The comparison: starts the mock, the reference proxies and the gateway, measures them in turns, and writes the results.
 
 use std::{
     collections::BTreeMap,
@@ -21,24 +21,28 @@ use tokio::{
 
 use crate::{
     child::{LOAD_CORE, Placement, version},
-    gateway, nginx,
-    phases::{self, Phase, Scale, Target},
+    gateway::{self, Launch},
+    haproxy, instructions, nginx,
+    phases::{self, Phase, Sample, Scale, Target},
     procfs,
-    report::{self, DIRECT, GATEWAY, Machine, NGINX, Ratios, Raw, Report},
+    report::{self, DIRECT, GATEWAY, HAPROXY, Machine, NGINX, Ratios, Raw, Report},
 };
 
 /// Smallest limit of open files: sockets of 1,000 streams in the busiest process, with some room.
 const MIN_OPEN_FILES: u64 = 4096;
+
+/// Largest share of the CPUs that the host may take in a turn that counts.
+const MOST_STOLEN: f64 = 0.02;
 
 /// Largest share of requests that may fail. With more errors the run measured something else.
 const MAX_ERROR_SHARE: f64 = 0.001;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Two short rounds, within three minutes; the figures are rougher.
+    /// Few and short turns, within three minutes; the figures are rougher.
     #[arg(long)]
     quick: bool,
-    /// The gateway's binary; without it only nginx is measured.
+    /// The gateway's binary; without it only the other proxies are measured.
     #[arg(long)]
     gantry: Option<PathBuf>,
     /// Where the results go; the directory is created.
@@ -73,6 +77,7 @@ async fn compare(options: Options) -> Result<()> {
     let (placement, mut notes) = Placement::take(options.realtime);
     let mut versions =
         BTreeMap::from([("bench", env!("CARGO_PKG_VERSION").to_owned()), (NGINX, nginx_version)]);
+    versions.insert(HAPROXY, version("haproxy", "-v"));
     if let Some(binary) = &options.gantry {
         versions.insert(GATEWAY, version(binary, "--version"));
     }
@@ -88,7 +93,6 @@ async fn compare(options: Options) -> Result<()> {
             realtime: placement.is_realtime,
         },
         versions,
-        rounds: scale.n_rounds,
         scale,
         notes,
         ratios: Ratios::of(&raw),
@@ -114,60 +118,116 @@ async fn measure_all(
     let dir = tempfile::tempdir().context("no temporary directory")?;
     let mock = Mock::start(placement)?;
     let key = format!("bench-{:032x}", rand::random::<u128>());
+    let mut raw = BTreeMap::from([(DIRECT, Raw::default())]);
+    let mut targets = vec![Target { name: DIRECT, addr: mock.addr, key: key.clone(), pid: None }];
+    let mut running = Vec::new();
+    let haproxy = haproxy::start(dir.path(), placement, mock.addr, &key).await?;
+    if haproxy.is_none() {
+        notes.push("HAProxy is not installed: not measured".to_owned());
+    }
     let nginx = nginx::start(dir.path(), placement, mock.addr, &key).await?;
-    let gateway = if let Some(binary) = binary {
-        Some(gateway::start(binary, dir.path(), placement, mock.addr).await?)
+    for (name, proxy) in [(NGINX, Some(nginx)), (HAPROXY, haproxy)] {
+        let Some(proxy) = proxy else { continue };
+        let pid = proxy.running.pid();
+        let idle_rss_mib = Some(mib(procfs::rss_kib(pid)?));
+        raw.insert(name, Raw { ready_ms: Some(proxy.ready_ms), idle_rss_mib, ..Raw::default() });
+        targets.push(Target { name, addr: proxy.addr, key: key.clone(), pid: Some(pid) });
+        running.push(proxy.running);
+    }
+    let mut launch = None;
+    if let Some(binary) = binary {
+        let gateway = gateway::start(binary, dir.path(), placement, mock.addr).await?;
+        let (pid, idle_rss_mib) = (gateway.running.pid(), Some(mib(gateway.idle_rss_kib)));
+        raw.insert(GATEWAY, Raw { ready_ms: Some(gateway.ready_ms), idle_rss_mib, ..Raw::default() });
+        let (addr, token) = (gateway.addr, gateway.key.clone());
+        targets.push(Target { name: GATEWAY, addr, key: gateway.key, pid: Some(pid) });
+        running.push(gateway.running);
+        launch = Some((gateway.launch, token));
     } else {
-        notes.push("no gateway given: nginx alone".to_owned());
-        None
-    };
-
-    let mut targets = vec![
-        Target { name: DIRECT, addr: mock.addr, key: key.clone(), pid: None },
-        Target { name: NGINX, addr: nginx.addr, key, pid: Some(nginx.running.pid()) },
-    ];
-    let mut raw = BTreeMap::from([(DIRECT, Raw::default()), (NGINX, Raw::default())]);
-    raw.entry(NGINX).or_default().ready_ms = Some(nginx.ready_ms);
-    raw.entry(NGINX).or_default().idle_rss_mib = Some(mib(procfs::rss_kib(nginx.running.pid())?));
-    if let Some(gateway) = &gateway {
-        targets.push(Target {
-            name: GATEWAY,
-            addr: gateway.addr,
-            key: gateway.key.clone(),
-            pid: Some(gateway.running.pid()),
-        });
-        let entry = raw.entry(GATEWAY).or_default();
-        entry.ready_ms = Some(gateway.ready_ms);
-        entry.idle_rss_mib = Some(mib(gateway.idle_rss_kib));
+        notes.push("no gateway given: the other proxies alone".to_owned());
     }
     for target in &targets {
-        let what = || format!("memory of open streams of {}", target.name);
-        let per_stream = phases::kib_per_stream(target, scale).await.with_context(what)?;
-        raw.entry(target.name).or_default().kib_per_stream = per_stream;
+        let (Some(pid), name) = (target.pid, target.name) else { continue };
+        let entry = raw.entry(name).or_default();
+        entry.idle_cpu_percent = Some(phases::idle_cpu_percent(pid, scale).await?);
+        let what = || format!("memory of open streams of {name}");
+        entry.kib_per_stream = phases::kib_per_stream(target, scale).await.with_context(what)?;
     }
-    rounds(&mut targets, scale, &mut raw).await?;
-    if let Some(gateway) = gateway {
-        gateway.running.stop()?;
+    for phase in Phase::ALL {
+        let turns = turns(phase, &mut targets, scale, notes).await?;
+        for (name, sample) in turns.into_iter().flatten() {
+            raw.entry(name).or_default().phases.entry(phase.name()).or_default().push(sample);
+        }
     }
-    nginx.running.stop()?;
+    for process in running {
+        process.stop()?;
+    }
+    if scale.counts {
+        writeln!(stderr(), "counting instructions")?;
+        let launch = launch.as_ref().map(|(launch, key)| (launch, key.as_str()));
+        count(dir.path(), placement, (mock.addr, &key), launch, (&mut raw, notes)).await?;
+    }
     Ok(raw)
 }
 
-/// Measures each phase on all targets in turns, and reverses their order every time, so that a slow minute affects all.
-async fn rounds(targets: &mut [Target], scale: &Scale, raw: &mut BTreeMap<&'static str, Raw>) -> Result<()> {
-    let turns = (1..=scale.n_rounds).flat_map(|round| {
-        let slices = |phase| (0..scale.n_slices(phase)).map(move |_| phase);
-        Phase::ALL.into_iter().flat_map(slices).map(move |phase| (round, phase))
-    });
-    for (round, phase) in turns {
-        for target in targets.iter().filter(|it| phase == Phase::Latency || it.pid.is_some()) {
-            writeln!(stderr(), "round {round}/{}: {} of {}", scale.n_rounds, phase.name(), target.name)?;
-            let sample = phases::measure(phase, target, scale).await?;
-            raw.entry(target.name).or_default().phases.entry(phase.name()).or_default().push(sample);
-        }
-        targets.reverse();
+/// Counts the instructions of nginx and of the gateway.
+async fn count(
+    dir: &Path,
+    placement: Placement,
+    (engine, key): (SocketAddr, &str),
+    launch: Option<(&Launch, &str)>,
+    (raw, notes): (&mut BTreeMap<&'static str, Raw>, &mut Vec<String>),
+) -> Result<()> {
+    if !instructions::can_count() {
+        notes.push("Valgrind is not installed: no instructions counted".to_owned());
+        return Ok(());
+    }
+    let of_nginx = instructions::of_nginx(dir, placement, engine, key).await?;
+    raw.entry(NGINX).or_default().instructions = Some(of_nginx);
+    if let Some((launch, key)) = launch {
+        raw.entry(GATEWAY).or_default().instructions = Some(instructions::of_gateway(launch, key).await?);
     }
     Ok(())
+}
+
+/// The samples of all targets that were measured right after each other.
+type Turn = Vec<(&'static str, Sample)>;
+
+/// Measures a phase on all targets in turns, and reverses their order every time, so that a slow minute affects all. A turn in
+/// which the host took much of the CPUs is repeated, as often as there are turns.
+async fn turns(
+    phase: Phase,
+    targets: &mut [Target],
+    scale: &Scale,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Turn>> {
+    let wanted = scale.n_turns as usize;
+    let mut turns: Vec<Turn> = Vec::new();
+    while turns.len() < wanted * 2 && turns.iter().filter(|it| steal(it) <= MOST_STOLEN).count() < wanted {
+        let mut turn = Turn::new();
+        for target in targets.iter().filter(|it| phase.needs_direct() || it.pid.is_some()) {
+            writeln!(stderr(), "{}, turn {}: {}", phase.name(), turns.len() + 1, target.name)?;
+            turn.push((target.name, phases::measure(phase, target, scale).await?));
+        }
+        turns.push(turn);
+        targets.reverse();
+    }
+    turns.sort_by(|a, b| steal(a).total_cmp(&steal(b)));
+    let (n_measured, name) = (turns.len(), phase.name());
+    turns.truncate(wanted);
+    if n_measured > wanted {
+        let dropped = n_measured - wanted;
+        notes.push(format!("{name}: {dropped} turns are left out in which the host took CPUs away"));
+    }
+    if let Some(worst) = turns.last().map(steal).filter(|it| *it > MOST_STOLEN) {
+        notes.push(format!("{name}: the host took up to {:.1} % of the CPUs in a turn", worst * 100.0));
+    }
+    Ok(turns)
+}
+
+/// Returns the largest share of the CPUs that the host took from a target.
+fn steal(turn: &Turn) -> f64 {
+    turn.iter().map(|(_, sample)| sample.outcome.steal).fold(0.0, f64::max)
 }
 
 /// Fails the run if too many answers were wrong: that makes the figures worthless. The figures are written before.

@@ -43,6 +43,8 @@ pub(crate) struct Gateway {
     /// Time from the start of the process on an existing database to the first `/health` 200.
     pub(crate) ready_ms: f64,
     pub(crate) idle_rss_kib: u64,
+    /// How to start it again.
+    pub(crate) launch: Launch,
 }
 
 /// Starts and sets up the gateway so that it can be measured.
@@ -75,7 +77,7 @@ pub(crate) async fn start(
     let idle_rss_kib = procfs::rss_kib(running.pid())?;
     wait_for_route(launch.addr, &key, &mut running).await.context("gateway, request after restart")?;
     let ready_ms = median(starts_ms).context("no start was measured")?;
-    Ok(Gateway { running, addr: launch.addr, key, ready_ms, idle_rss_kib })
+    Ok(Gateway { running, addr: launch.addr, key, ready_ms, idle_rss_kib, launch })
 }
 
 /// Parameters of starting the gateway in a folder; its data are in `gantry/data` there.
@@ -91,6 +93,8 @@ pub(crate) struct Launch {
     pub(crate) redis_url: Option<String>,
     /// `DATABASE_URL`.
     pub(crate) database_url: Option<String>,
+    /// The words of another program in front of the gateway's.
+    pub(crate) wrapper: Vec<&'static str>,
 }
 
 impl Launch {
@@ -102,12 +106,25 @@ impl Launch {
         let [addr, metrics] = free_addresses()?;
         // The password has letters of both cases, a sign and digits, to meet any password rules.
         let password = format!("Bench-{:032x}", rand::random::<u128>());
-        Ok(Self { binary, dir, placement, addr, metrics, password, redis_url: None, database_url: None })
+        Ok(Self {
+            binary,
+            dir,
+            placement,
+            addr,
+            metrics,
+            password,
+            redis_url: None,
+            database_url: None,
+            wrapper: Vec::new(),
+        })
     }
 
     pub(crate) fn spawn(&self) -> Result<Running> {
-        let mut command = self.placement.command(PROXY_CORE, &self.binary);
+        let program = self.wrapper.iter().map(Path::new).chain([self.binary.as_path()]);
+        let words: Vec<&Path> = program.collect();
+        let mut command = self.placement.command(PROXY_CORE, words[0]);
         command
+            .args(&words[1..])
             .arg("serve")
             .current_dir(&self.dir)
             .env("HOME", &self.dir)
@@ -195,7 +212,8 @@ pub(crate) async fn start_with_keys(
     Ok((running, [plain, made]))
 }
 
-async fn wait_for_route(gateway: SocketAddr, key: &str, running: &mut Running) -> Result<()> {
+/// Waits until the gateway answers a chat of this key.
+pub(crate) async fn wait_for_route(gateway: SocketAddr, key: &str, running: &mut Running) -> Result<()> {
     let body = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 8});
     let call = Call { bearer: Some(key), ..Call::post(gateway, "/v1/chat/completions", body) };
     call.wait_for_200(running, ROUTED_WITHIN, POLL).await

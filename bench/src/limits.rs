@@ -214,7 +214,11 @@ mod tests {
                 p50_us: 1,
                 p90_us: 1,
                 p99_us: 1,
+                stolen: 0.0,
+                steal: 0.0,
                 chunks: 0,
+                all_requests: 1,
+                all_chunks: 0,
                 measured_s: 1.0,
             };
             Sample { outcome, cpu_us: Some(cpu_us), busy: None }

@@ -19,6 +19,7 @@ use tokio::{
 use crate::{
     shot::{Connection, Shot},
     stats::percentile,
+    steal::{Clock, Stolen, Watch},
 };
 
 /// Number of connections of the fixed-rate load. With `n` of them an answer may take `n / rate` before a request is
@@ -46,7 +47,8 @@ pub(crate) struct Window {
     pub(crate) drain: Duration,
 }
 
-/// Results of a load. Latencies are those of whole answers, or up to the first byte for streams.
+/// Results of a load. Latencies are those of whole answers, or up to the first byte for streams, and without those in which the
+/// host took the CPUs away (see [`Stolen`]).
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Outcome {
     /// Unary: complete answers in the window. Streams: complete answers overall.
@@ -58,8 +60,16 @@ pub(crate) struct Outcome {
     pub(crate) p50_us: u32,
     pub(crate) p90_us: u32,
     pub(crate) p99_us: u32,
+    /// Share of the window in which the host took CPUs away.
+    pub(crate) stolen: f64,
+    /// Share of all CPUs' time in the window that the host took.
+    pub(crate) steal: f64,
     /// SSE events that came in the window.
     pub(crate) chunks: u64,
+    /// Complete answers of the whole run, warm-up and drain included.
+    pub(crate) all_requests: u64,
+    /// SSE events of the whole run.
+    pub(crate) all_chunks: u64,
     pub(crate) measured_s: f64,
 }
 
@@ -71,6 +81,8 @@ const ENDING: u8 = 2;
 struct Shared {
     stage: AtomicU8,
     n_chunks: AtomicU64,
+    n_all_chunks: AtomicU64,
+    n_answers: AtomicU64,
     n_errors: AtomicU64,
     first_error: Mutex<Option<String>>,
 }
@@ -81,8 +93,11 @@ impl Shared {
     }
 
     fn chunks(&self, n: u64) {
-        if n > 0 && self.is(MEASURING) {
-            self.n_chunks.fetch_add(n, Relaxed);
+        if n > 0 {
+            self.n_all_chunks.fetch_add(n, Relaxed);
+            if self.is(MEASURING) {
+                self.n_chunks.fetch_add(n, Relaxed);
+            }
         }
     }
 
@@ -101,13 +116,15 @@ pub(crate) async fn run<T>(
     probe: impl Fn() -> Result<T>,
 ) -> Result<(Outcome, [T; 2])> {
     let (shot, shared) = (Arc::new(shot), Arc::new(Shared::default()));
+    let watch = Watch::start();
     let mut workers = start(&shot, pace, &shared);
     sleep(window.warm_up).await;
     let first = probe()?;
-    let began = Instant::now();
+    let (began, clock) = (Instant::now(), Clock::start());
     shared.stage.store(MEASURING, Relaxed);
     sleep(window.measured).await;
-    let measured_s = began.elapsed().as_secs_f64();
+    let (ended, steal) = (Instant::now(), clock.steal());
+    let measured_s = (ended - began).as_secs_f64();
     let last = probe()?;
     shared.stage.store(ENDING, Relaxed);
 
@@ -126,20 +143,37 @@ pub(crate) async fn run<T>(
         }
         workers.shutdown().await;
     }
-    latencies.sort_unstable();
+    let stolen = watch.end().await?;
+    let n_requests = latencies.len();
+    let latencies = undisturbed(&latencies, &stolen);
     let first_error = shared.first_error.lock().take();
     let outcome = Outcome {
-        requests: latencies.len() as u64,
+        requests: n_requests as u64,
         errors: shared.n_errors.load(Relaxed),
         first_error,
-        rps: latencies.len() as f64 / measured_s,
+        rps: n_requests as f64 / measured_s,
         p50_us: percentile(&latencies, 0.50),
         p90_us: percentile(&latencies, 0.90),
         p99_us: percentile(&latencies, 0.99),
+        stolen: stolen.share(began.into_std(), ended.into_std()),
+        steal,
         chunks: shared.n_chunks.load(Relaxed),
+        all_requests: shared.n_answers.load(Relaxed),
+        all_chunks: shared.n_all_chunks.load(Relaxed),
         measured_s,
     };
     Ok((outcome, [first, last]))
+}
+
+/// Returns the latencies in µs, ascending, without those that the host disturbed; all if it disturbed every one.
+fn undisturbed(all: &[Latency], stolen: &Stolen) -> Vec<u32> {
+    let is_clean = |it: &&Latency| !stolen.has(it.since.into_std(), it.heard.into_std());
+    let mut clean: Vec<u32> = all.iter().filter(is_clean).map(Latency::micros).collect();
+    if clean.is_empty() {
+        clean = all.iter().map(Latency::micros).collect();
+    }
+    clean.sort_unstable();
+    clean
 }
 
 /// Opens `n` streams and keeps them open. When it returns, each has delivered its first event.
@@ -164,7 +198,7 @@ pub(crate) async fn hold_streams(shot: &Shot, n: usize) -> Result<Vec<Connection
     Ok(open)
 }
 
-fn start(shot: &Arc<Shot>, pace: Pace, shared: &Arc<Shared>) -> JoinSet<Vec<u32>> {
+fn start(shot: &Arc<Shot>, pace: Pace, shared: &Arc<Shared>) -> JoinSet<Vec<Latency>> {
     let mut workers = JoinSet::new();
     let began = Instant::now();
     match pace {
@@ -186,12 +220,25 @@ fn start(shot: &Arc<Shot>, pace: Pace, shared: &Arc<Shared>) -> JoinSet<Vec<u32>
     workers
 }
 
-/// The work of one connection. It returns the latencies in µs that count.
+/// When a request was sent, or was due, and when its answer was heard.
+#[derive(Debug, Clone, Copy)]
+struct Latency {
+    since: Instant,
+    heard: Instant,
+}
+
+impl Latency {
+    fn micros(&self) -> u32 {
+        self.heard.saturating_duration_since(self.since).as_micros() as u32
+    }
+}
+
+/// The work of one connection. It returns the latencies that count.
 struct Worker {
     shot: Arc<Shot>,
     shared: Arc<Shared>,
     connection: Option<Connection>,
-    latencies: Vec<u32>,
+    latencies: Vec<Latency>,
 }
 
 impl Worker {
@@ -200,7 +247,7 @@ impl Worker {
         Self { shot, shared, connection: None, latencies: Vec::new() }
     }
 
-    async fn closed(mut self, begin: Instant) -> Vec<u32> {
+    async fn closed(mut self, begin: Instant) -> Vec<Latency> {
         sleep_until(begin).await;
         while !self.shared.is(ENDING) {
             self.shoot(Instant::now()).await;
@@ -208,7 +255,7 @@ impl Worker {
         self.latencies
     }
 
-    async fn open(mut self, begin: Instant, gap: Duration) -> Vec<u32> {
+    async fn open(mut self, begin: Instant, gap: Duration) -> Vec<Latency> {
         let mut due = begin;
         loop {
             // The latency of a request that had to wait for the answer before it is counted from when it was due.
@@ -225,10 +272,14 @@ impl Worker {
     }
 
     async fn shoot(&mut self, since: Instant) {
-        match self.try_shoot().await {
+        let shot = self.try_shoot().await;
+        if shot.is_ok() {
+            self.shared.n_answers.fetch_add(1, Relaxed);
+        }
+        match shot {
             // A stream lasts longer than the window, so all streams that were completed count.
             Ok(heard) if self.shared.is(MEASURING) || self.shot.is_sse() => {
-                self.latencies.push(heard.saturating_duration_since(since).as_micros() as u32);
+                self.latencies.push(Latency { since, heard });
             }
             Ok(_) => {}
             Err(error) => {
@@ -285,7 +336,7 @@ mod tests {
         let pace = Pace::Closed { n_connections: 4, ramp: Duration::ZERO };
         let seen = load(addr, Ask::Unary { body_bytes: 65536 }, pace).await;
         assert_eq!((seen.errors, seen.first_error, seen.chunks), (0, None, 0));
-        assert!(seen.requests > 0);
+        assert!(seen.requests > 0 && seen.all_requests > seen.requests);
         assert!(seen.p50_us > 0 && seen.p50_us <= seen.p90_us && seen.p90_us <= seen.p99_us);
     }
 
@@ -308,7 +359,7 @@ mod tests {
         let seen = load(addr, ask, pace).await;
         assert_eq!((seen.errors, seen.first_error), (0, None));
         assert!(seen.requests >= 5);
-        assert!(seen.chunks > 0);
+        assert!(seen.chunks > 0 && seen.all_chunks > seen.chunks);
     }
 
     #[tokio::test]

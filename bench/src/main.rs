@@ -25,7 +25,9 @@ mod child;
 mod compare;
 mod figure;
 mod gateway;
+mod haproxy;
 mod http_client;
+mod instructions;
 mod limits;
 mod load;
 mod mock;
@@ -39,6 +41,7 @@ mod report;
 mod shot;
 mod soak;
 mod stats;
+mod steal;
 mod without_events;
 
 #[derive(Parser)]

@@ -15,10 +15,11 @@ use crate::{
     procfs,
 };
 
-const READY_WITHIN: Duration = Duration::from_secs(10);
+/// Valgrind is slow.
+const READY_WITHIN: Duration = Duration::from_mins(1);
 
-/// A running nginx.
-pub(crate) struct Nginx {
+/// A running proxy.
+pub(crate) struct Proxy {
     pub(crate) running: Running,
     pub(crate) addr: SocketAddr,
     pub(crate) ready_ms: f64,
@@ -30,14 +31,26 @@ pub(crate) async fn start(
     placement: Placement,
     upstream: SocketAddr,
     key: &str,
-) -> Result<Nginx> {
+) -> Result<Proxy> {
+    start_under(&[], dir, placement, upstream, key).await
+}
+
+/// The same, with the words of another program in front of it.
+pub(crate) async fn start_under(
+    wrapper: &[&str],
+    dir: &Path,
+    placement: Placement,
+    upstream: SocketAddr,
+    key: &str,
+) -> Result<Proxy> {
     let [addr] = free_addresses()?;
     let dir = dir.join("nginx");
-    fs::create_dir(&dir)?;
+    fs::create_dir_all(&dir)?;
     let file = dir.join("nginx.conf");
     fs::write(&file, config(&dir, addr, upstream, key, procfs::is_root()))?;
-    let mut command = placement.command(PROXY_CORE, &PathBuf::from("nginx"));
-    command.arg("-p").arg(&dir).arg("-e").arg(dir.join("error.log")).arg("-c").arg(&file);
+    let words = [wrapper, &["nginx"]].concat();
+    let mut command = placement.command(PROXY_CORE, &PathBuf::from(words[0]));
+    command.args(&words[1..]).arg("-p").arg(&dir).arg("-e").arg(dir.join("error.log")).arg("-c").arg(&file);
     let began = Instant::now();
     let mut running = Running::start("nginx", &mut command, &dir)?;
     let health = Call::get(addr, "/health");
@@ -45,7 +58,7 @@ pub(crate) async fn start(
         .wait_for_200(&mut running, READY_WITHIN, Duration::from_millis(1))
         .await
         .context("nginx did not start")?;
-    Ok(Nginx { running, addr, ready_ms: began.elapsed().as_secs_f64() * 1e3 })
+    Ok(Proxy { running, addr, ready_ms: began.elapsed().as_secs_f64() * 1e3 })
 }
 
 fn config(dir: &Path, addr: SocketAddr, upstream: SocketAddr, key: &str, is_root: bool) -> String {

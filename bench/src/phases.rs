@@ -33,12 +33,15 @@ pub(crate) enum Phase {
     Unary64k,
     /// Concurrent streams at a steady pace.
     Sse,
-    /// Small bodies at a fixed low rate: what the proxy adds to the latency.
+    /// Small bodies at 200 requests per second: what the proxy adds to the latency.
     Latency,
+    /// The same at 50 requests per second, between which everything falls asleep.
+    LatencySlow,
 }
 
 impl Phase {
-    pub(crate) const ALL: [Self; 4] = [Self::Unary, Self::Unary64k, Self::Sse, Self::Latency];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Unary, Self::Unary64k, Self::Sse, Self::Latency, Self::LatencySlow];
 
     /// The name in the results.
     pub(crate) const fn name(self) -> &'static str {
@@ -47,71 +50,75 @@ impl Phase {
             Self::Unary64k => "unary_64k",
             Self::Sse => "sse",
             Self::Latency => "latency",
+            Self::LatencySlow => "latency_slow",
         }
+    }
+
+    /// Whether the mock itself is measured too, because what a proxy adds is the difference.
+    pub(crate) const fn needs_direct(self) -> bool {
+        matches!(self, Self::Latency | Self::LatencySlow)
     }
 }
 
 /// How long and how often everything is measured.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Scale {
-    pub(crate) n_rounds: u32,
+    /// How often each phase is measured on all targets, one right after the other.
+    pub(crate) n_turns: u32,
     warm_up_ms: u32,
     unary_ms: u32,
     sse_ms: u32,
     n_streams: u32,
     chunk_interval_ms: u32,
-    /// Latency is measured in slices, targets in turns: a disturbance spoils a slice, and the median leaves it out.
-    n_latency_slices: u32,
-    latency_slice_ms: u32,
-    latency_rate_per_s: u32,
+    latency_ms: u32,
     n_idle_streams: u32,
+    /// How long a proxy without requests is watched.
+    pub(crate) idle_ms: u32,
+    /// Whether instructions are counted.
+    pub(crate) counts: bool,
 }
 
 impl Scale {
-    /// About two and a half minutes in total.
+    /// About three minutes in total.
     pub(crate) const QUICK: Self = Self {
-        n_rounds: 2,
-        warm_up_ms: 700,
-        unary_ms: 4000,
-        sse_ms: 5000,
+        n_turns: 3,
+        warm_up_ms: 500,
+        unary_ms: 2000,
+        sse_ms: 3000,
         n_streams: 200,
         // The pace is faster than in the full run, because few streams must bring many chunks.
         chunk_interval_ms: 20,
-        n_latency_slices: 3,
-        latency_slice_ms: 3000,
-        latency_rate_per_s: 200,
+        latency_ms: 3000,
         n_idle_streams: 1000,
+        idle_ms: 2000,
+        counts: false,
     };
 
-    /// About seven minutes in total.
+    /// About twelve minutes in total.
     pub(crate) const FULL: Self = Self {
-        n_rounds: 3,
-        unary_ms: 6000,
-        sse_ms: 10_000,
+        n_turns: 7,
+        unary_ms: 3000,
+        sse_ms: 6000,
         n_streams: 1000,
         chunk_interval_ms: 50,
-        n_latency_slices: 5,
-        latency_slice_ms: 4000,
+        latency_ms: 4000,
+        idle_ms: 20_000,
+        counts: true,
         ..Self::QUICK
     };
 
     /// Very short times for everything: they test whether it works, not what it costs.
     #[cfg(test)]
     const TINY: Self = Self {
-        n_rounds: 1,
+        n_turns: 1,
         warm_up_ms: 50,
         unary_ms: 200,
         sse_ms: 200,
         n_streams: 5,
-        latency_slice_ms: 200,
+        latency_ms: 200,
         n_idle_streams: 10,
         ..Self::QUICK
     };
-
-    /// Returns how often each target is measured in one round of `phase`.
-    pub(crate) fn n_slices(&self, phase: Phase) -> u32 {
-        if phase == Phase::Latency { self.n_latency_slices } else { 1 }
-    }
 }
 
 /// One measurement of one phase of one target.
@@ -119,7 +126,8 @@ impl Scale {
 pub(crate) struct Sample {
     #[serde(flatten)]
     pub(crate) outcome: Outcome,
-    /// User + system time of the target's tree per request, or per chunk for [`Phase::Sse`].
+    /// User + system time of the target's tree per request, or per chunk for [`Phase::Sse`]: all of it from the first request
+    /// until the target is at rest again, over all requests. So what it does later for a request counts.
     pub(crate) cpu_us: Option<f64>,
     /// CPU time of the target's tree as a share of the window: 1 is one full core.
     pub(crate) busy: Option<f64>,
@@ -129,18 +137,49 @@ pub(crate) struct Sample {
 pub(crate) async fn measure(phase: Phase, target: &Target, scale: &Scale) -> Result<Sample> {
     let (ask, pace, window) = load_of(phase, scale);
     let shot = Shot::new(target.addr, &target.key, ask);
+    let used = async || match target.pid {
+        Some(pid) => at_rest(pid).await,
+        None => Ok(Duration::ZERO),
+    };
+    let rested = used().await?;
     let probe = || target.pid.map_or(Ok(Duration::ZERO), procfs::cpu);
     let (outcome, [before, after]) = load::run(shot, pace, window, probe).await?;
-    let n_units = if phase == Phase::Sse { outcome.chunks } else { outcome.requests };
+    let all = used().await?.saturating_sub(rested);
+    let n_units = if phase == Phase::Sse { outcome.all_chunks } else { outcome.all_requests };
     let (name, phase, errors) = (target.name, phase.name(), outcome.errors);
     let told = outcome.first_error.as_deref().unwrap_or("none");
     ensure!(n_units > 0, "{phase} of {name}: nothing came back; {errors} errors, the first: {told}");
-    let spent_s = target.pid.map(|_| after.saturating_sub(before).as_secs_f64());
+    let in_window = after.saturating_sub(before).as_secs_f64();
     Ok(Sample {
-        cpu_us: spent_s.map(|it| it * 1e6 / n_units as f64),
-        busy: spent_s.map(|it| it / outcome.measured_s),
+        cpu_us: target.pid.map(|_| all.as_secs_f64() * 1e6 / n_units as f64),
+        busy: target.pid.map(|_| in_window / outcome.measured_s),
         outcome,
     })
+}
+
+/// Waits until a process and its descendants have nothing left to do, at most 20 s. Returns the CPU time that they have used.
+async fn at_rest(pid: u32) -> Result<Duration> {
+    const LOOK: Duration = Duration::from_millis(400);
+    const IDLE: Duration = Duration::from_millis(2);
+    let mut used = procfs::cpu(pid)?;
+    for _ in 0..50 {
+        sleep(LOOK).await;
+        let now = procfs::cpu(pid)?;
+        if now.saturating_sub(used) <= IDLE {
+            return Ok(now);
+        }
+        used = now;
+    }
+    Ok(used)
+}
+
+/// Returns the share of one core, in percent, that a target takes that nobody asks anything.
+pub(crate) async fn idle_cpu_percent(pid: u32, scale: &Scale) -> Result<f64> {
+    let before = at_rest(pid).await?;
+    let watched = millis(scale.idle_ms);
+    sleep(watched).await;
+    let used = procfs::cpu(pid)?.saturating_sub(before);
+    Ok(used.as_secs_f64() / watched.as_secs_f64() * 100.0)
 }
 
 /// Returns the resident memory that one open stream without traffic takes, in KiB.
@@ -188,9 +227,9 @@ fn load_of(phase: Phase, scale: &Scale) -> (Ask, Pace, Window) {
             let pace = Pace::Closed { n_connections: scale.n_streams, ramp };
             (Ask::Stream { n_chunks, interval }, pace, window)
         }
-        Phase::Latency => {
-            let pace = Pace::Open { rate_per_s: f64::from(scale.latency_rate_per_s) };
-            (Ask::Unary { body_bytes: 200 }, pace, window(scale.latency_slice_ms))
+        Phase::Latency | Phase::LatencySlow => {
+            let rate_per_s = if phase == Phase::Latency { 200.0 } else { 50.0 };
+            (Ask::Unary { body_bytes: 200 }, Pace::Open { rate_per_s }, window(scale.latency_ms))
         }
     }
 }

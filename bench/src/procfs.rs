@@ -4,8 +4,8 @@ use std::{fs, time::Duration};
 
 use anyhow::{Context, Result};
 
-/// Ticks per second in `/proc/<pid>/stat`: `USER_HZ`, 100 on every Linux this runs on.
-const TICKS_PER_S: u64 = 100;
+/// Ticks per second in `/proc/<pid>/stat` and `/proc/stat`: `USER_HZ`, 100 on every Linux this runs on.
+pub(crate) const TICKS_PER_S: u64 = 100;
 
 /// The values of `/proc/<pid>/stat` for one process.
 #[derive(Debug, PartialEq, Eq)]

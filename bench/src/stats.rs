@@ -1,5 +1,7 @@
 //! Percentiles and medians of what was measured. Pure; knows nothing about HTTP.
 
+use serde::Serialize;
+
 /// The value at quantile `q` (0–1) of ascending `sorted`, by nearest rank; 0 when there is nothing.
 ///
 /// Nearest rank never invents a value between two samples, which matters for a p99 of few of them.
@@ -15,6 +17,24 @@ pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let middle = values.len() / 2;
     let upper = *values.get(middle)?;
     if values.len() % 2 == 1 { Some(upper) } else { Some(f64::midpoint(values[middle - 1], upper)) }
+}
+
+/// The median of some values, and the least and the largest of them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+}
+
+/// `None` when there is no finite value.
+pub(crate) fn spread(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
+    let values: Vec<f64> = values.into_iter().filter(|it| it.is_finite()).collect();
+    Some(Spread {
+        median: median(values.iter().copied())?,
+        least: values.iter().copied().reduce(f64::min)?,
+        most: values.iter().copied().reduce(f64::max)?,
+    })
 }
 
 /// `of / to`, unless one is missing or the divisor is not positive: a difference lost in noise has no ratio.
@@ -46,6 +66,12 @@ mod tests {
         assert_eq!(median([4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(median([f64::NAN, 5.0]), Some(5.0));
         assert_eq!(median([]), None);
+    }
+
+    #[test]
+    fn a_spread_has_the_ends_and_the_middle() {
+        assert_eq!(spread([2.0, 9.0, 1.0]), Some(Spread { median: 2.0, least: 1.0, most: 9.0 }));
+        assert_eq!(spread([f64::NAN]), None);
     }
 
     #[test]

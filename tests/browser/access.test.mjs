@@ -1,7 +1,7 @@
 // Who may call models, how much, and what they used: keys, organisations, users, limits, tokens and usage.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { heading, look, PASSWORD, rail, startGateway, step, until } from "./harness.mjs";
+import { escape, heading, look, PASSWORD, rail, startGateway, step, until } from "./harness.mjs";
 
 export default async function () {
   const gateway = await startGateway({ demo: true });
@@ -15,7 +15,7 @@ export default async function () {
   const row = (text, on = page) => on.getByRole("row").filter({ hasText: text });
   const button = (name, on = page) => on.getByRole("button", { name, exact: true });
   const closed = async (it) => {
-    await page.keyboard.press("Escape");
+    await escape(page);
     await it.waitFor({ state: "detached" });
   };
   let token;
@@ -33,7 +33,7 @@ export default async function () {
     await button("Remove 10.0.0.300", form).click();
     await form.getByLabel("IP addresses").fill("127.0.0.1, ::1");
     await form.getByLabel("Tokens a day").fill("100000");
-    await page.keyboard.press("Escape");
+    await escape(page);
     const discard = page.getByRole("dialog").filter({ has: button("Discard") }).last();
     await look(page, "discard");
     await button("Cancel", discard).click();
@@ -43,7 +43,7 @@ export default async function () {
     await made.getByRole("button", { name: "Copy" }).first().click();
     token = await page.evaluate(() => navigator.clipboard.readText());
     assert.match(token, /^gty_/);
-    await page.keyboard.press("Escape");
+    await escape(page);
     await button("Test this key", made).click();
     await made.getByText("The key works.").waitFor();
     await made.getByLabel("Claude Code").check();
@@ -278,7 +278,7 @@ export default async function () {
     assert.equal(await dialog(olga).getByLabel("Admin", { exact: true }).count(), 0, "nobody gives a higher role");
     await dialog(olga).getByLabel("Org admin").check();
     assert.equal(await dialog(olga).getByLabel("Requests a minute").count(), 0, "nor limits of their equals");
-    await olga.keyboard.press("Escape");
+    await escape(olga);
     await button("Discard", olga).click();
     await olga.getByRole("dialog").first().waitFor({ state: "detached" });
     await go("Organisations", olga);
@@ -309,7 +309,7 @@ export default async function () {
     const own = uma.getByRole("dialog", { name: "Als CSV herunterladen" });
     await own.getByText(/^Keine Zeile passt/).waitFor();
     assert.equal(await own.getByRole("radio").count(), 0);
-    await uma.keyboard.press("Escape");
+    await escape(uma);
     await own.waitFor({ state: "detached" });
     await look(uma, "own-usage", { widths: [390] });
     await uma.goto(`${gateway.ui}/profile`);

@@ -10,7 +10,7 @@ import { copyFileSync, existsSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { writeGguf } from "./gguf.mjs";
-import { heading, look, PASSWORD, rail, startGateway, step, until } from "./harness.mjs";
+import { escape, heading, look, PASSWORD, rail, startGateway, step, until } from "./harness.mjs";
 
 const NAME = "tiny-llama";
 const real = process.env.LLAMA_SERVER;
@@ -122,15 +122,22 @@ export default async function () {
     }
     const model = page.getByRole("combobox", { name: "Model" });
     if ((await model.inputValue()) !== NAME) await model.selectOption(NAME);
-    await question.fill("Write a long story");
-    await question.press("Enter");
     const stop = page.getByRole("button", { name: "Stop", exact: true });
-    await stop.waitFor();
-    const grown = await until("words", async () => (await answers.innerText()).length);
-    await until("more words", async () => (await answers.innerText()).length > grown + 20);
-    await stop.click();
-    await answers.getByText("stopped by you").waitFor();
-    await answers.getByText(/TTFT/).waitFor();
+    const words = async () => (await answers.innerText()).length;
+    let [asked, before] = [0, 0];
+    // A tiny real model can end its answer before somebody stops it: then it is asked again.
+    await until("an answer that grew was stopped", async () => {
+      if (await answers.getByText("stopped by you").isVisible()) return true;
+      if ((await answers.getByText(/TTFT/).count()) === asked) {
+        assert.ok(real || asked === 0, "the answer ended although nobody stopped it");
+        await question.fill("Write a long story");
+        await question.press("Enter");
+        asked += 1;
+        await until("words", async () => (before = await words()));
+      } else if ((await words()) > before + 20) await stop.click({ timeout: 1000 }).catch(() => {});
+      return false;
+    });
+    await answers.getByText(/TTFT/).last().waitFor();
     await look(page, "journey-playground");
   });
 
@@ -147,31 +154,33 @@ export default async function () {
     const drawer = page.getByRole("dialog");
     await drawer.getByText("laptop").first().waitFor();
     await look(page, "journey-request");
-    await page.keyboard.press("Escape");
+    await escape(page);
     await drawer.waitFor({ state: "detached" });
     await rows.first().click();
     await drawer.getByText("a session in the browser").waitFor();
-    await page.keyboard.press("Escape");
+    await escape(page);
     await drawer.waitFor({ state: "detached" });
   });
 
-  await step("a model that fails says why on its row, which leads to the setting; mended, it runs", async () => {
+  await step("a model that fails says why on its row, and one button there mends it", async () => {
     const name = "greedy";
-    // No engine takes this argument.
+    // The simulator runs out of memory with more context than this; llama-server can't read such a template.
+    const [settings, cause, remedy] = real
+      ? [{ chat_template: "{% if %}" }, "Chat template not usable", "Unset chat_template and start"]
+      : [{ extra_args: ["--sim-oom-above-context", "4096"] }, "GPU out of memory", "Set context_size to 4096 and start"];
     await (await gateway.as())("POST", "/admin/models", {
-      served_name: name, engine_type: "llamacpp", local_path: `${NAME}.gguf`, extra_args: ["--no-such-argument"], force: true,
+      served_name: name, engine_type: "llamacpp", local_path: `${NAME}.gguf`, ...settings, force: true,
     });
     await go("Models");
     await page.getByRole("button", { name: `Start: ${name}` }).click();
-    await page.getByText("Argument unknown to this version").first().waitFor();
+    await page.getByText(cause).first().waitFor();
     await look(page, "journey-failed");
-    await page.getByRole("link", { name: "Change extra_args" }).click();
-    await page.getByRole("textbox", { name: /extra_args/ }).fill("");
-    await page.getByRole("button", { name: "Save and apply" }).click();
-    await page.getByRole("dialog").getByRole("button", { name: "Apply" }).click();
-    await main.getByText("Running", { exact: true }).first().waitFor();
-    await go("Models");
+    await page.getByRole("button", { name: remedy }).click();
+    await page.getByText(`${name} is changed and starting.`).waitFor();
+    const row = page.getByRole("row", { name: new RegExp(name) });
+    await row.getByText("Running", { exact: true }).first().waitFor();
     await page.getByRole("button", { name: `Stop: ${name}` }).waitFor();
+    await page.getByText(cause).first().waitFor({ state: "detached" });
   });
 
   await step("a package is exported, and an import says what it would do, without doing it", async () => {
@@ -185,6 +194,10 @@ export default async function () {
     await look(page, "journey-jobs");
     await page.getByRole("tab", { name: "Import" }).click();
     await page.getByLabel("Package folder").fill("first");
+    // What is in it is there before anything is checked.
+    for (const text of ["Database dump", "The package has no images.", "Gateway’s program"])
+      await main.getByText(text, { exact: true }).first().waitFor();
+    await main.getByText(/^sqlite, .* rows$/).waitFor();
     await page.getByRole("button", { name: "Check the package" }).click();
     const diff = page.getByRole("list", { name: "What an import would do" });
     await diff.getByText("There already").first().waitFor();

@@ -1,9 +1,11 @@
 // Some life for a gateway, so that its pages have something to show: models in three states, an engine elsewhere, people, keys,
 // requests, a chat and a package.
-import { mkdirSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { writeGguf } from "./gguf.mjs";
 import { PASSWORD, until } from "./harness.mjs";
+
+const FIXTURES = join(import.meta.dirname, "../../crates/server/tests/fixtures/gguf");
 
 /** Fills a gateway of the harness. Returns the models and the chat that it made. */
 export async function fill(gateway) {
@@ -47,6 +49,34 @@ export async function fill(gateway) {
   await api("POST", "/admin/deployment/export", { output_dir: "first" });
   await until("the export", async () => (await api("GET", "/admin/deployment/jobs"))[0]?.state !== "running");
   return { api, running, failed, adapted, chat, token };
+}
+
+/** Ends the engine of a model at once, as the kernel does when memory runs out. Returns when, in milliseconds since 1970. */
+export function killEngine(gateway, id) {
+  const run = join(gateway.dir, "data/run");
+  const folder = readdirSync(run).find((it) => it.endsWith(`-${id}`));
+  const { engine_pid } = JSON.parse(readFileSync(join(run, folder, "state.json"), "utf8"));
+  process.kill(engine_pid, "SIGKILL");
+  return Date.now();
+}
+
+/** Adds models that are on their way: `slow` loads, `back` was rolled back, and the files of `other` are for another task. */
+export async function setOut(gateway) {
+  const api = await gateway.as();
+  copyFileSync(join(FIXTURES, "tiny-bert-embed-F16.gguf"), join(gateway.models, "embedder.gguf"));
+  const model = (served_name, more) =>
+    api("POST", "/admin/models", { served_name, engine_type: "llamacpp", local_path: "tiny-llama.gguf", force: true, ...more });
+  const slow = await model("slow", { extra_args: ["--sim-load-seconds", "3600"] });
+  const back = await model("mended", { context_size: 2048, extra_args: ["--sim-oom-above-context", "4096"] });
+  const other = await model("embedder", { local_path: "embedder.gguf", task: "generate" });
+  for (const it of [slow, back]) await api("POST", `/admin/models/${it.id}/start`, {});
+  const now = (it) => api("GET", `/admin/models/${it.id}`);
+  await until("the start", async () => (await now(back)).state === "running");
+  await api("PATCH", `/admin/models/${back.id}`, { context_size: 8192 });
+  await api("POST", `/admin/models/${back.id}/apply?rollback=true`);
+  await until("the way back", async () => (await now(back)).rolled_back && (await now(back)).state === "running");
+  await until("the weights", async () => (await now(slow)).state === "loading");
+  return { slow, back, other };
 }
 
 /** Fills a gateway with thousands of rows: keys, users, models and requests. */

@@ -1,6 +1,6 @@
 // The machine: settings, the host, images, packages and restores, the audit log, and the reference of the API.
 import assert from "node:assert/strict";
-import { mkdirSync } from "node:fs";
+import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { writeGguf } from "./gguf.mjs";
 import { heading, look, PASSWORD, startGateway, step, until } from "./harness.mjs";
@@ -125,6 +125,28 @@ export default async function () {
     await look(page, "job");
   });
 
+  await step("a job that runs tells how long it will take, and is cancelled", async () => {
+    // Long enough to be looked at, and gone with the cancelled job. The file is a hole, which takes no room itself.
+    writeGguf(join(gateway.models, "big.gguf"), { layers: 32, width: 2048 });
+    const big = await api("POST", "/admin/models", { served_name: "big", engine_type: "llamacpp", local_path: "big.gguf" });
+    await open("/deployment?tab=export&dir=second", "Export and import");
+    await see(/^About /);
+    await button("Export").click();
+    await tab("Jobs");
+    const bar = page.getByRole("progressbar");
+    await until("a share", async () => Number(await bar.getAttribute("aria-valuenow")) > 0);
+    const left = page.getByRole("definition").filter({ hasText: /^\d[\d.,]*\s(ms|s|min)/ });
+    await left.first().waitFor();
+    await button("Cancel job").click();
+    await dialog.getByText("The export removes what it wrote.").waitFor();
+    await button("Cancel job", dialog).click();
+    await see("The job was cancelled.");
+    await page.getByRole("row", { name: /Export.*second/ }).getByText("Cancelled").waitFor();
+    await until("the folder is empty", () => !existsSync(join(gateway.packages, "second", "manifest.json")));
+    await api("DELETE", `/admin/models/${big.id}`);
+    rmSync(join(gateway.models, "big.gguf"));
+  });
+
   await step("an import says first what it would do, and again after a change", async () => {
     await api("DELETE", `/admin/models/${await idOf("tiny")}`);
     await open("/deployment?tab=import&dir=first", "Export and import");
@@ -203,7 +225,6 @@ export default async function () {
     await look(page, "audit-row");
     await dialog.getByRole("link", { name: "All rows of this object" }).click();
     await page.waitForURL(new RegExp(`object_type=model&object_id=${model}`));
-    await page.keyboard.press("Escape");
     await dialog.waitFor({ state: "detached" });
     await button("Clear filters").click();
     await see(/rows that are loaded follow each other/);

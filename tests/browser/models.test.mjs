@@ -17,6 +17,8 @@ export default async function () {
   const dialog = page.getByRole("dialog");
   const button = (name, on = page) => on.getByRole("button", { name, exact: true });
   const row = (name) => page.getByRole("row", { name });
+  // While a model starts, a second row shows how far it is.
+  const goneRow = (name) => row(name).first().waitFor({ state: "detached" });
   const tab = async (name) => page.getByRole("tab", { name, exact: true }).click();
   const runs = () => main.getByText("Running", { exact: true }).first().waitFor();
   const open = async (path, title) => {
@@ -101,6 +103,7 @@ export default async function () {
     await page.getByRole("combobox", { name: "Which run" }).selectOption("Run before");
     await page.getByRole("log").getByText("--bogus-flag").first().waitFor();
     await page.getByText("The engine of this run was removed").waitFor();
+    assert.equal(await button("Follow").count(), 0, "a log that has ended can't be followed");
     await look(page, "model-log-of-run-before");
   });
 
@@ -118,18 +121,20 @@ export default async function () {
     // Its log is followed until the page hears of it.
     page.allow(/^404 GET \/admin\/models\/\d+\/logs$/);
     await api("DELETE", `/admin/models/${slow.id}`);
-    await row(/slow/).waitFor({ state: "detached" });
+    await goneRow(/slow/);
   });
 
-  await step("a value that the diagnosis knows is used from the row", async () => {
-    const greedy = await api("POST", "/admin/models", { ...record, served_name: "greedy", extra_args: ["--sim-crash-at-start", "--sim-crash-log", "oom"] });
+  await step("a value that the diagnosis knows is used from the row, and the model runs with it", async () => {
+    const greedy = await api("POST", "/admin/models", { ...record, served_name: "greedy", extra_args: ["--sim-oom-above-context", "4096"] });
     await button("Start: greedy").click();
     await page.getByText("GPU out of memory").first().waitFor();
     await button("Set context_size to 4096 and start").click();
     await page.getByText("greedy is changed and starting.").waitFor();
+    await button("Stop: greedy").waitFor();
+    await row(/greedy/).getByText("Running", { exact: true }).first().waitFor();
     assert.equal((await api("GET", `/admin/models/${greedy.id}`)).context_size, 4096);
     await api("DELETE", `/admin/models/${greedy.id}`);
-    await row(/greedy/).waitFor({ state: "detached" });
+    await goneRow(/greedy/);
   });
 
   await step("the log is searched by keyboard", async () => {
@@ -191,7 +196,7 @@ export default async function () {
     await button("Remove", dialog).waitFor();
     await look(page, "registry-remove");
     await button("Remove", dialog).click();
-    await row(/cloud\/large/).waitFor({ state: "detached" });
+    await goneRow(/cloud\/large/);
   });
 
   await step("several models are stopped at once, by keyboard only", async () => {
@@ -217,7 +222,7 @@ export default async function () {
     await page.getByLabel("Type mended to confirm").fill("mended");
     await remove.click();
     await heading(page, "Models").waitFor();
-    await row(/mended/).waitFor({ state: "detached" });
+    await goneRow(/mended/);
   });
 
   await step("a model's pages are there in German, and none is wider than a phone", async () => {

@@ -1,11 +1,18 @@
 // The playground: questions, answers, what goes wrong meanwhile, parameters, pictures, models side by side, vectors and ranks.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { startEngine } from "./engine.mjs";
-import { atEnd, heading, look, rail, startGateway, step, until, within } from "./harness.mjs";
+import { writeGguf } from "./gguf.mjs";
+import { atEnd, escape, heading, look, rail, startGateway, step, until, within } from "./harness.mjs";
 
 const LONG = "un-modèle-très-long-😀-with-a-name-that-does-not-fit-anywhere-at-all-in-390-pixels";
+
+const PNG = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+const lastOf = (request) => request.messages.findLast((it) => it.role === "user").content;
+const textOf = (request) => [lastOf(request)].flat().map((it) => it.text ?? it).at(-1);
+const picturesIn = (request) => [lastOf(request)].flat().filter((it) => it.type === "image_url").length;
 
 /** Starts a simulator that makes vectors. Returns its address. */
 async function startVectors() {
@@ -33,6 +40,10 @@ export default async function () {
     { served_name: "vectors", url: vectors, task: "embed" },
   ])
     await api("POST", "/admin/models/registry", entry);
+  writeGguf(join(gateway.models, "blind.gguf"), { name: "blind" });
+  const blind = await api("POST", "/admin/models", { served_name: "blind", engine_type: "llamacpp", local_path: "blind.gguf" });
+  await api("POST", `/admin/models/${blind.id}/start`, {});
+  await until("the start", async () => (await api("GET", `/admin/models/${blind.id}`)).state === "running");
   const page = await gateway.page({ as: "ada" });
   const asked = [];
   page.on("request", (request) => asked.push(request.url()));
@@ -43,6 +54,14 @@ export default async function () {
     await page.getByRole("button", { name: "Send", exact: true }).waitFor();
     await question().fill(text);
     await question().press("Enter");
+  };
+  /** Adds a picture to the question. */
+  const pick = async (buffer) => {
+    const [chooser] = await Promise.all([
+      page.waitForEvent("filechooser"),
+      page.getByRole("button", { name: "Add pictures" }).click(),
+    ]);
+    await chooser.setFiles({ name: "a.png", mimeType: "image/png", buffer });
   };
   const finished = (word = "finished") => conversation().getByText(word, { exact: true }).last().waitFor();
 
@@ -156,22 +175,59 @@ export default async function () {
       await dialog.getByText(words).first().waitFor();
     }
     await look(page, "playground-copy");
-    await page.keyboard.press("Escape");
+    await escape(page);
   });
 
   await step("pictures are sent with the question, and shown with it after a reload", async () => {
     await fresh();
-    const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
-    const [chooser] = await Promise.all([
-      page.waitForEvent("filechooser"),
-      page.getByRole("button", { name: "Add pictures" }).click(),
-    ]);
-    await chooser.setFiles({ name: "a.png", mimeType: "image/png", buffer: png });
+    await pick(PNG);
     await page.getByRole("img", { name: "Picture 1" }).waitFor();
     await ask("what do you see");
     await conversation().getByText("I see 1 picture.").waitFor();
     await page.reload();
     await conversation().getByRole("img", { name: "Picture 1" }).waitFor();
+  });
+
+  await step("a question that is edited keeps its pictures, and pictures that are not sent outlive a reload", async () => {
+    await conversation().getByRole("button", { name: "Edit the question" }).click();
+    const edited = page.getByRole("textbox", { name: "Edit the question" });
+    await edited.fill("what do you see now");
+    await conversation().getByRole("img", { name: "Picture 1" }).waitFor();
+    await edited.press("Enter");
+    await until("the second question", () => textOf(engine.seen.last) === "what do you see now");
+    assert.equal(picturesIn(engine.seen.last), 1);
+    await conversation().getByText("I see 1 picture.").waitFor();
+    await fresh();
+    await pick(PNG);
+    await page.getByRole("img", { name: "Picture 1" }).waitFor();
+    await page.reload();
+    await page.getByRole("img", { name: "Picture 1" }).waitFor();
+    await page.getByRole("button", { name: "Remove picture 1" }).click();
+    await page.getByRole("img", { name: "Picture 1" }).waitFor({ state: "detached" });
+    await page.reload();
+    await page.getByText("Ask something.").waitFor();
+    assert.equal(await page.getByRole("img", { name: "Picture 1" }).count(), 0);
+  });
+
+  await step("a model that sees no pictures is offered none, and says so when one is pasted", async () => {
+    await fresh();
+    const model = page.getByRole("combobox", { name: "Model" });
+    await pick(PNG);
+    await page.getByRole("img", { name: "Picture 1" }).waitFor();
+    // Its file is there, and no projector beside it.
+    await model.selectOption("blind");
+    await page.getByText("blind sees no pictures.").waitFor();
+    assert.equal(await page.getByRole("button", { name: "Add pictures" }).count(), 0);
+    await question().fill("what do you see");
+    assert.ok(await page.getByRole("button", { name: "Send", exact: true }).isDisabled());
+    await page.getByRole("button", { name: "Remove picture 1" }).click();
+    await until("the question can be sent", () => page.getByRole("button", { name: "Send", exact: true }).isEnabled());
+    await question().fill("");
+    await model.selectOption("mock");
+    await page.getByRole("button", { name: "Add pictures" }).waitFor();
+    await api("DELETE", `/admin/models/${blind.id}`);
+    await ask("a text, then");
+    await finished();
   });
 
   await step("a draft outlives a reload, and messages of a megabyte are kept whole", async () => {

@@ -1,6 +1,8 @@
 // What stands around every page: navigation, keys, theme, language, lost sessions, a lost gateway, roles, tabs.
 import assert from "node:assert/strict";
-import { heading, look, openPage, PASSWORD, rail, startGateway, test, until } from "./harness.mjs";
+import { join } from "node:path";
+import { writeGguf } from "./gguf.mjs";
+import { escape, focused, heading, look, openPage, PASSWORD, rail, startGateway, tabTo, test, until } from "./harness.mjs";
 
 const PAGES = {
   Overview: "o", Models: "m", Playground: "p", Usage: "u", Keys: "k", Users: "e", Organisations: "r", Audit: "a", System: "s",
@@ -13,20 +15,6 @@ const SEEN = {
   admin: ALL,
   owner: ALL,
 };
-
-const focused = (page) => page.evaluate(() => document.activeElement?.getAttribute("aria-label") ?? document.activeElement?.textContent ?? "");
-
-/** Presses Tab until what has the focus is called `name`: nobody needs a mouse to get there. */
-async function tabTo(page, name, most = 60) {
-  const way = [];
-  for (let at = 0; at < most; at += 1) {
-    const now = (await focused(page)).trim();
-    if (name.test(now)) return;
-    way.push(now.slice(0, 30));
-    await page.keyboard.press("Tab");
-  }
-  assert.fail(`Tab does not lead to ${name}: ${way.join(" → ")}`);
-}
 
 export default async function () {
   const gateway = await startGateway();
@@ -82,12 +70,12 @@ export default async function () {
     assert.equal(await page.getByRole("option").count(), 1);
     await page.keyboard.press("Enter");
     await page.getByRole("dialog", { name: "Create a key" }).waitFor();
-    await page.keyboard.press("Escape");
+    await escape(page);
     await page.getByRole("dialog").waitFor({ state: "detached" });
     await menu();
     await page.keyboard.type("no such thing");
     await page.getByRole("dialog").getByText("Nothing matches.", { exact: true }).waitFor();
-    await page.keyboard.press("Escape");
+    await escape(page);
     await search.waitFor({ state: "detached" });
     await menu();
     await page.keyboard.type("sett");
@@ -95,6 +83,37 @@ export default async function () {
     await page.keyboard.press("ArrowUp");
     await page.keyboard.press("Enter");
     await heading(page, "Settings").waitFor();
+  });
+
+  await test("the command menu starts and stops models, opens their logs, and copies the address for clients", async () => {
+    writeGguf(join(gateway.models, "tiny.gguf"));
+    const model = await api("POST", "/admin/models", { served_name: "by-menu", engine_type: "llamacpp", local_path: "tiny.gguf" });
+    const state = async () => (await api("GET", `/admin/models/${model.id}`)).state;
+    await open("/", "Overview");
+    const command = async (text, name) => {
+      await page.keyboard.press("Control+k");
+      const search = page.getByRole("combobox", { name: "Type a page, a model or a command" });
+      await search.fill(text);
+      await page.getByRole("option", { name, exact: true }).waitFor();
+      await page.keyboard.press("Enter");
+      await search.waitFor({ state: "detached" });
+    };
+    await command("start by-menu", "Start by-menu");
+    await page.getByText("by-menu is starting.").waitFor();
+    await until("the start", async () => (await state()) === "running");
+    await command("logs of by-menu", "Logs of by-menu");
+    await heading(page, "by-menu").waitFor();
+    await page.getByRole("log").getByText("listening on").first().waitFor();
+    await command("base url", "Copy the base URL");
+    await until("the address", async () => (await page.evaluate(() => navigator.clipboard.readText())) === `${gateway.url}/v1`);
+    await command("stop by-menu", "Stop by-menu");
+    // It asks first, and does nothing until somebody says yes.
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText("Stop by-menu?").waitFor();
+    assert.equal(await state(), "running");
+    await dialog.getByRole("button", { name: "Stop", exact: true }).click();
+    await until("the stop", async () => (await state()) === "stopped");
+    await api("DELETE", `/admin/models/${model.id}`);
   });
 
   await test("letters lead to every page, but not while somebody types", async () => {
@@ -122,7 +141,7 @@ export default async function () {
     await dialog.getByText("Open the command menu").waitFor();
     for (const name of ALL) await dialog.getByText(name, { exact: true }).waitFor();
     await look(page, "shortcuts");
-    await page.keyboard.press("Escape");
+    await escape(page);
     await dialog.waitFor({ state: "detached" });
   });
 

@@ -43,6 +43,7 @@ BODIES = {
     "changeUser": {"username": "other{n}"},
     "changeKey": {"name": "other {n}"},
     "changeModel": {"served_name": "other{n}"},
+    "previewSavedModel": {"served_name": "previewed{n}"},
     "changeRegistryEntry": {"task": "embed"},
     "addChatMessage": {"role": "user", "content": "Hello"},
 }

@@ -50,8 +50,8 @@ CHECKS = [
 STATUSES = {
     # Engines, a hub and a database are there, so that nothing may say that one of them is missing.
     "not_a_server_error": ["2xx", "4xx"],
-    # 409: the state of other objects.
-    "positive_data_acceptance": ["2xx", "401", "403", "404", "409", "429"],
+    # 409: the state of other objects. 412: the object is not as `If-Match` says.
+    "positive_data_acceptance": ["2xx", "401", "403", "404", "409", "412", "429"],
     "negative_data_rejection": ["400", "401", "403", "404", "405", "409", "413", "415", "421", "422", "429"],
 }
 # Where a body or a query that fits the schema may still be refused, because of other objects or other fields.
@@ -68,6 +68,7 @@ DEPENDENT = {
     "createModel": "settings depend on each other, and on the role",
     "changeModel": "settings depend on each other, and on the role",
     "previewModel": "settings depend on each other, and on the role",
+    "previewSavedModel": "settings depend on each other, and on the role",
     "listAuditLog": "`from` must be before `to`",
     "refreshUpstreams": "something must be served under the names",
     "listUsage": "`from` must be before `to`",

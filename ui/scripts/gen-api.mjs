@@ -85,8 +85,10 @@ function schemaFile() {
   for (const [word, schema] of Object.entries(document.components.schemas)) {
     text += `${comment(schema.description, "  ")}  ${word}: ${type(schema, "  ")};\n`;
   }
-  text += "}\n\n/** The data of each event of `GET /admin/events`. */\nexport interface LiveEvents {\n";
-  for (const rule of document.components.schemas.Event.allOf) {
+  text +=
+    "}\n\n/** The data of each event of `GET /admin/events` and `GET /auth/events`. */\nexport interface LiveEvents {\n";
+  const { Event, OwnEvent } = document.components.schemas;
+  for (const rule of [...Event.allOf, ...OwnEvent.allOf]) {
     text += `  ${rule.if.properties.event.const}: ${type(rule.then.properties.data.contentSchema, "  ")};\n`;
   }
   text += "}\n\nexport interface Operations {\n";

@@ -2,7 +2,7 @@
 // engines (GANTRY, or the program that `cargo build` makes). USAGE_FILL is the example `usage_fill` of the store, which makes the
 // usage of a month; UI_DIST as in tests/browser/harness.mjs. What is committed is reduced to 256 colours.
 import { execFileSync } from "node:child_process";
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -11,6 +11,7 @@ const out = join(root, "docs/pictures");
 process.env.GANTRY ??= join(root, "target/debug/gantry");
 const { closeBrowser, endAll, startGateway, until } = await import("../../tests/browser/harness.mjs");
 const { writeGguf } = await import("../../tests/browser/gguf.mjs");
+const { pretendServer } = await import("../../tests/browser/gpus.mjs");
 
 mkdirSync(out, { recursive: true });
 const dir = mkdtempSync(join(tmpdir(), "gantry-pictures-"));
@@ -134,12 +135,9 @@ try {
   busy = false;
   await load;
 
-  // The estimate is for engines that load something, and the simulator does not. No model is started here.
-  const engine = join(dir, "llama-server");
-  writeFileSync(engine, "#!/bin/sh\necho 'version: 11434 (0123456)' >&2\n");
-  chmodSync(engine, 0o755);
+  // The estimate is for engines that load something, and the simulator does not.
   const real = await startGateway({
-    settings: { GPU_INVENTORY_FILE: inventory, SECONDARY_ENGINE_COMMAND: engine },
+    settings: { GPU_INVENTORY_FILE: inventory, SECONDARY_ENGINE_COMMAND: pretendServer(dir) },
   });
   writeGguf(join(real.models, "llama-1b-f32.gguf"), {
     name: "llama-1b",

@@ -10,8 +10,9 @@ process.env.SHOTS ??= join(root, "ui/screenshots");
 mkdirSync(process.env.SHOTS, { recursive: true });
 const { closeBrowser, counts, endAll, heading, look, PASSWORD, rail, startGateway, test, until } =
   await import("../../tests/browser/harness.mjs");
-const { crowd, fill } = await import("../../tests/browser/life.mjs");
-const { GERMAN, many, ofRoles, owner } = await import("./shots.mjs");
+const { crowd, fill, setOut } = await import("../../tests/browser/life.mjs");
+const { startWithGpus } = await import("../../tests/browser/gpus.mjs");
+const { GERMAN, many, ofRoles, onGpus, onTheWay, owner } = await import("./shots.mjs");
 
 const wanted = process.argv.slice(2);
 const isWanted = (name) => wanted.length === 0 || wanted.some((it) => name.includes(it));
@@ -44,6 +45,9 @@ const gateway = await startGateway({ engine: "--sim-tokens-per-sec 60" });
 const life = await fill(gateway);
 const page = await gateway.page({ as: "ada" });
 await take(gateway, page, chosen(owner(life)));
+
+const NONE = { slow: {}, back: {}, other: {} };
+if (chosen(onTheWay(NONE)).length > 0) await take(gateway, page, chosen(onTheWay(await setOut(gateway))));
 
 for (const [username, list] of Object.entries(ofRoles()).map(([it, all]) => [it, chosen(all)])) {
   if (list.length === 0) continue;
@@ -111,6 +115,11 @@ if (isWanted("gateway-lost")) {
     await lost.waitFor({ state: "detached", timeout: 60_000 });
     page.forbid();
   });
+}
+
+if (chosen(onGpus({ holder: {}, hub: {} })).length > 0) {
+  const withGpus = await startWithGpus();
+  await take(withGpus.gateway, await withGpus.gateway.page({ as: "ada" }), chosen(onGpus(withGpus)));
 }
 
 if (chosen(many()).length > 0) {

@@ -46,6 +46,16 @@ const running = seeing(/\/admin\/deployment\/jobs(\?|$)/, ([job, ...others]) => 
   ...others,
 ]);
 
+/** Makes something in a dialog that shows a secret afterwards. */
+const making = (name, button) => async (page) => {
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name", { exact: true }).fill(name);
+  await dialog.getByRole("button", { name: button, exact: true }).click();
+  await dialog.getByRole("button", { name: "I have saved it" }).waitFor();
+};
+/** Has the page believe that engines run in containers, which these pictures are made without. */
+const withDocker = seeing(/\/readyz(\?|$)/, (ready) => ({ ...ready, runtime: "docker" }));
+
 /** What an owner sees. */
 export const owner = (life) => {
   const model = `/models/${life.running.id}`;
@@ -160,16 +170,19 @@ export const owner = (life) => {
     ["usage-range", "/usage", press("Last 24 hours")],
     ["keys", "/keys"],
     ["keys-create", "/keys?dialog=create", inDialog(async () => {})],
+    ["keys-created", "/keys?dialog=create", making("a new key", "Create key")],
     ["keys-key", "/keys", inDialog(press("Open the key laptop"))],
     ["keys-edit", "/keys", inDrawer("Open the key laptop", "Edit")],
     ["keys-revoke", "/keys", inDrawer("Open the key laptop", "Revoke")],
     ["users", "/users"],
     ["users-create", "/users", inDialog(press("Create user"))],
     ["users-user", "/users", inDialog(press("Open the user ada"))],
+    ["users-edit", "/users", inDrawer("Open the user the-user", "Edit")],
     ["users-delete", "/users", inDrawer("Open the user the-user", "Delete")],
     ["organisations", "/organisations"],
     ["organisations-create", "/organisations", inDialog(press("Create organisation"))],
     ["organisations-one", "/organisations", inDialog(press("Open the organisation Acme"))],
+    ["organisations-edit", "/organisations", inDrawer("Open the organisation Acme", "Edit")],
     ["organisations-delete", "/organisations", inDrawer("Open the organisation Acme", "Delete")],
     ["organisations-disable", "/organisations", inDrawer("Open the organisation Acme", "Disable")],
     ["audit", "/audit"],
@@ -184,6 +197,15 @@ export const owner = (life) => {
     ["system", "/system"],
     ["system-upstream", "/system", press("Details of tiny-llama")],
     ["images", "/images"],
+    ["images-docker", "/images", withDocker],
+    [
+      "images-load",
+      "/images",
+      inDialog(async (page) => {
+        await withDocker(page);
+        await press("Load images from a file")(page);
+      }),
+    ],
     ["deployment-jobs", "/deployment"],
     [
       "deployment-job",
@@ -201,7 +223,26 @@ export const owner = (life) => {
     ],
     ["deployment-export", "/deployment?tab=export&dir=second"],
     ["deployment-import", "/deployment?tab=import&dir=first", press("Check the package")],
+    [
+      "deployment-import-model",
+      "/deployment?tab=import&dir=first",
+      inDialog(async (page) => {
+        await page.getByRole("button", { name: "Import this model" }).first().click();
+        await page.getByRole("dialog").getByLabel("Served name").fill("support-again");
+        await page.getByRole("dialog").getByRole("button", { name: "Check", exact: true }).click();
+        await page.getByText("This can be imported.").waitFor();
+      }),
+    ],
     ["deployment-restore", "/deployment?tab=restore&dir=first"],
+    [
+      "deployment-restore-confirm",
+      "/deployment?tab=restore&dir=first",
+      inDialog(async (page) => {
+        await press("Check the dump")(page);
+        await page.getByLabel("Replace what is in the database").check();
+        await page.getByRole("button", { name: "Restore", exact: true }).click();
+      }),
+    ],
     ["settings", "/settings"],
     ["settings-one", "/settings?q=METRICS_LISTEN", press(/^How to change METRICS_LISTEN/)],
     ["settings-folder", "/settings", inDialog(press(/^Change/))],
@@ -220,6 +261,53 @@ export const owner = (life) => {
           .getByRole("navigation", { name: "Main navigation" })
           .getByRole("button", { name: /ada/ })
           .click(),
+    ],
+  ];
+};
+
+/** Models on their way: one that starts, one whose new settings were rolled back, one that is started against its files. */
+export const onTheWay = (of) => [
+  ["models-start", "/models", (page) => page.getByRole("region", { name: /^Start of / }).waitFor()],
+  [
+    "model-start",
+    `/models/${of.slow.id}`,
+    (page) => page.getByRole("region", { name: /^Start of / }).waitFor(),
+  ],
+  ["model-rolled-back", `/models/${of.back.id}`],
+  ["model-force-start", `/models/${of.other.id}`, inDialog(press("Start")), [/^409 /]],
+];
+
+/** What somebody with two GPUs sees. */
+export const onGpus = (of) => {
+  const fits = (page) => page.getByText("Nothing speaks against a start.").waitFor();
+  const tooLarge = async (page) => {
+    await fits(page);
+    await page.getByRole("textbox", { name: /^Context\b(?!_)/ }).fill("1048576");
+    await page.getByRole("radio", { name: "All", exact: true }).check();
+    await page.getByRole("textbox", { name: "ngl" }).fill("24");
+    await page.getByRole("radio", { name: "Simple", exact: true }).check();
+    await page.getByText("1 reason against a start").waitFor();
+  };
+  const form = "/models/new?pick=family&file=family%2Fchat-1b-f32.gguf";
+  return [
+    ["gpus-overview", "/"],
+    ["gpus-system", "/system", press("2 processes")],
+    ["gpus-model", `/models/${of.holder.id}`],
+    ["gpus-sources", "/models/new"],
+    ["deploy-memory", form, fits],
+    ["deploy-too-large", form, tooLarge],
+    [
+      "deploy-start-anyway",
+      form,
+      inDialog(async (page) => {
+        await tooLarge(page);
+        await page.getByRole("button", { name: "Save and start anyway" }).click();
+      }),
+    ],
+    [
+      "deploy-hub",
+      `/models/new?repo=${of.hub.repository}`,
+      (page) => page.getByText("Qwen2ForCausalLM").first().waitFor(),
     ],
   ];
 };

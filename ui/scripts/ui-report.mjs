@@ -1,16 +1,16 @@
 // `make ui-report`: measures the web UI in headless Chromium on loopback, and writes bench/results/ui.json. Everything that it
 // needs it starts itself; GANTRY is the program, and UI_DIST the build that is measured (ui/dist).
+import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { cpus, loadavg } from "node:os";
 import { join, resolve } from "node:path";
 
 const root = new URL("../../", import.meta.url).pathname;
 process.env.GANTRY ??= join(root, "target/debug/gantry");
-const { closeBrowser, endAll, freePort, heading, openPage, startGateway, theBrowser, until } = await import(
-  "../../tests/browser/harness.mjs"
-);
-const { fill } = await import("../../tests/browser/life.mjs");
+const { closeBrowser, endAll, freePort, heading, openPage, PASSWORD, startGateway, theBrowser, until } =
+  await import("../../tests/browser/harness.mjs");
+const { fill, killEngine } = await import("../../tests/browser/life.mjs");
 const { serveBuild } = await import("../../tests/browser/build.mjs");
 const { disagreements, logScroll, rowScroll } = await import("./figures.mjs");
 const dist = resolve(process.env.UI_DIST ?? join(root, "ui/dist"));
@@ -54,49 +54,55 @@ async function overviewFigures(gateway, url) {
   return { ms, cpu, files };
 }
 
+/** The most that an open page may need to say that an engine is gone. */
+const TOLD_WITHIN_MS = 1000;
+
+/** Pages that show whether a model runs: who looks, where, what stands there while it runs, and the words of its end. */
+const shows = ({ id, served_name: name }) => ({
+  overview: ["ada", "/", "Overview", "Running", "Stopped|Failed|Starting"],
+  models: ["ada", "/models", "Models", "Running", "Stopped|Failed|Starting"],
+  model: ["ada", `/models/${id}`, name, "Running", "Stopped|Failed|Starting"],
+  playground: ["ada", `/playground?model=${name}`, "Playground", "Ask something.", "runs now"],
+  system: ["ada", "/system", "System", "Healthy", "Stopped|Unhealthy"],
+  overview_of_a_user: ["the-user", "/", "Overview", "Callable", "Not running"],
+  playground_of_a_user: ["the-user", `/playground?model=${name}`, "Playground", "Ask something.", "runs now"],
+});
+
 /** How long after an engine was killed each of several open pages says so. */
 async function killedMs(gateway, url, life) {
-  const context = (await gateway.page({ as: "ada" })).context();
   const name = life.running.served_name;
-  const gone = {
-    overview: ["/", "Overview"],
-    models: ["/models", "Models"],
-    model: [`/models/${life.running.id}`, name],
-  };
+  const contexts = {};
   const waits = [];
-  for (const [id, [path, title]] of Object.entries(gone)) {
-    const page = await openPage(context);
+  for (const [id, [who, path, title, before, after]] of Object.entries(shows(life.running))) {
+    contexts[who] ??= (await gateway.page({ as: who, password: PASSWORD })).context();
+    const page = await openPage(contexts[who]);
     page.allow(/./);
     await page.goto(`${url}/ui${path}`);
     await heading(page, title).waitFor();
-    // The row of the model in lists, its header on its own page.
-    await page.getByText("Running", { exact: true }).first().waitFor();
+    await page.getByText(before, { exact: true }).first().waitFor();
     waits.push(
       page
         .waitForFunction(
-          ([path, name]) => {
-            const row = [...document.querySelectorAll("tr, li")].find((it) => it.textContent?.includes(name));
-            const text = path.startsWith("/models/")
-              ? (document.querySelector("header")?.textContent ?? "")
-              : (row?.textContent ?? "");
-            return text !== "" && !/Running/.test(text) && Date.now();
+          ([path, name, after]) => {
+            // The row of the model in lists; else its name is in the words.
+            const row = [...document.querySelectorAll("main tr, main li")].find((it) =>
+              it.textContent?.includes(name),
+            );
+            const at = path.startsWith("/models/") ? document.querySelector("header") : row;
+            const shown = (at ?? document.querySelector("main"))?.textContent ?? "";
+            return new RegExp(after).test(shown) && Date.now();
           },
-          [path, name],
+          [path, name, after],
           { polling: "raf", timeout: 30_000 },
         )
         .then(async (at) => [id, await at.jsonValue()]),
     );
   }
-  const run = join(gateway.dir, "data/run");
-  const states = readdirSync(run).map((it) => [
-    it,
-    JSON.parse(readFileSync(join(run, it, "state.json"), "utf8")),
-  ]);
-  const engine = states.find(([it]) => it.endsWith(`-${life.running.id}`))?.[1];
-  const at = Date.now();
-  process.kill(engine.engine_pid, "SIGKILL");
+  const at = killEngine(gateway, life.running.id);
   const told = Object.fromEntries((await Promise.all(waits)).map(([id, when]) => [id, when - at]));
-  await context.close();
+  for (const it of Object.values(contexts)) await it.close();
+  for (const [id, ms] of Object.entries(told))
+    assert.ok(ms <= TOLD_WITHIN_MS, `${id} says after ${ms} ms that an engine is gone`);
   await until(
     "the next start",
     async () => (await life.api("GET", `/admin/models/${life.running.id}`)).state !== "running",

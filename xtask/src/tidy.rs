@@ -31,12 +31,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gantry-image", &[]),
     ("gantry-package", &[]),
     ("gantry-sim", &["gantry-domain", "gantry-image"]),
-    ("gantry-dataplane", &["gantry-connect", "gantry-domain", "gantry-settings"]),
+    ("gantry-mapped", &[]),
+    ("gantry-dataplane", &["gantry-connect", "gantry-domain", "gantry-mapped", "gantry-settings"]),
     (
         "gantry-control",
         &[
             "gantry-connect",
             "gantry-domain",
+            "gantry-inspect",
             "gantry-package",
             "gantry-settings",
             "gantry-store",

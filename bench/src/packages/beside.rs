@@ -33,6 +33,8 @@ const BEGINS: Duration = Duration::from_secs(1);
 pub(super) struct Beside {
     pub(super) p50_us: [f64; 3],
     pub(super) p99_us: [f64; 3],
+    /// Shares of the time in which the host took CPUs away. Requests of that time do not count.
+    pub(super) stolen: [f64; 3],
     /// Until the export that was cancelled had ended, and had removed what it wrote.
     pub(super) cancel_s: f64,
 }
@@ -68,7 +70,8 @@ impl Beside {
         let beside_cp = beside_cp?;
         drop(copying?);
         let three = |get: fn(&Outcome) -> u32| [&quiet, &busy, &beside_cp].map(|it| f64::from(get(it)));
-        Ok(Self { p50_us: three(|it| it.p50_us), p99_us: three(|it| it.p99_us), cancel_s })
+        let stolen = [quiet.stolen, busy.stolen, beside_cp.stolen];
+        Ok(Self { p50_us: three(|it| it.p50_us), p99_us: three(|it| it.p99_us), stolen, cancel_s })
     }
 }
 

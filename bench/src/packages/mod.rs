@@ -6,17 +6,22 @@
 
 mod beside;
 mod kills;
+mod many;
 mod rig;
 mod rounds;
 mod tools;
 mod weights;
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use self::{beside::Beside, kills::Kill, rig::Rig, rounds::Round, weights::Weights};
+use self::{beside::Beside, kills::Kill, many::Many, rig::Rig, rounds::Round, weights::Weights};
 use crate::{
     figure::{self, Figure},
     procfs,
@@ -45,6 +50,9 @@ pub(crate) struct Options {
     sparse_gib: Option<f64>,
     #[arg(long, default_value_t = 3)]
     rounds: u32,
+    /// Number of small files of a package whose memory is measured.
+    #[arg(long, default_value_t = 100_000)]
+    files: u32,
     /// What the example `dump_speed` of the store printed, a line for each run.
     #[arg(long)]
     database: Option<PathBuf>,
@@ -70,6 +78,8 @@ struct Database {
     their_dump: f64,
     their_restore: f64,
     ratio: f64,
+    /// The largest memory of all that, our database client's included.
+    peak_mib: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -88,6 +98,7 @@ struct Report {
     rounds: Vec<Round>,
     beside: Vec<Beside>,
     kills: Vec<Kill>,
+    many: Many,
     database: Vec<Database>,
 }
 
@@ -121,6 +132,9 @@ pub(crate) async fn run(options: Options) -> Result<()> {
         kills.push(Kill::run(&mut rig, &weights, &rounds, n, part).await?);
         crate::say(&format!("kill {}: {:?}", n + 1, kills.last()))?;
     }
+    fs::remove_dir_all(&weights.dir)?;
+    let many = Many::run(&mut rig, options.files).await?;
+    crate::say(&format!("many: {many:?}"))?;
     rig.stop()?;
 
     let report = Report {
@@ -136,18 +150,23 @@ pub(crate) async fn run(options: Options) -> Result<()> {
         ],
         random_gib: gib,
         sparse_gib,
-        figures: figures(&rounds, &beside, &kills, &database)?,
+        figures: figures(&rounds, &beside, &kills, &many, &database)?,
         rounds,
         beside,
         kills,
+        many,
         database,
     };
-    if let Some(parent) = options.out.parent() {
+    write(&report, &options.out)
+}
+
+fn write(report: &Report, out: &Path) -> Result<()> {
+    if let Some(parent) = out.parent() {
         fs::create_dir_all(parent)?;
     }
-    fs::write(&options.out, serde_json::to_string_pretty(&report)? + "\n")?;
+    fs::write(out, serde_json::to_string_pretty(report)? + "\n")?;
     crate::say(figure::table(&report.figures).trim_end())?;
-    crate::say(&format!("written to {}", options.out.display()))
+    crate::say(&format!("written to {}", out.display()))
 }
 
 fn read_database(options: &Options) -> Result<Vec<Database>> {
@@ -170,6 +189,7 @@ fn figures(
     rounds: &[Round],
     beside: &[Beside],
     kills: &[Kill],
+    many: &Many,
     database: &[Database],
 ) -> Result<Vec<Figure>> {
     let of = |get: &dyn Fn(&Round) -> f64| median(rounds.iter().map(get)).context("nothing was measured");
@@ -208,10 +228,13 @@ fn figures(
     figures.extend(of_clients(beside)?);
     figures.extend(after_kills(kills));
     figures.extend(against_openssl(rounds));
-    figures.extend(database.iter().map(|it| {
-        let what =
-            format!("{}: dump and restore of {} usage rows, over its own tools", it.kind, it.usage_rows);
-        Figure::at_most(&what, it.ratio, "", 2.0)
+    figures.extend(of_many(many));
+    figures.extend(database.iter().flat_map(|it| {
+        let what = format!("{}: dump, check and restore of {} usage rows", it.kind, it.usage_rows);
+        [
+            Figure::at_most(&format!("{what}, over its own tools"), it.ratio, "", 2.0),
+            Figure::at_most(&format!("{what}, memory"), it.peak_mib, "MiB", 64.0),
+        ]
     }));
     Ok(figures)
 }
@@ -237,6 +260,19 @@ fn after_kills(kills: &[Kill]) -> [Figure; 2] {
     [
         of("written twice after a kill", |it| it.written_twice_mib),
         of("read twice after a kill", |it| it.read_twice_mib),
+    ]
+}
+
+/// Memory for a package with very many files.
+fn of_many(many: &Many) -> [Figure; 6] {
+    let of = |what: &str, mib: f64| Figure::at_most(&format!("very many files: {what}"), mib, "MiB", 64.0);
+    [
+        of("gateway's memory during an export, over that before", many.export_extra_mib),
+        of("the same during a second export into the folder", many.export_again_extra_mib),
+        of("memory of gantry package verify", many.verify_peak_mib),
+        of("memory of gantry package show", many.show_peak_mib),
+        of("gateway's memory during an import, over that before", many.import_extra_mib),
+        of("gateway's memory during a restore, over that before", many.restore_extra_mib),
     ]
 }
 

@@ -16,6 +16,7 @@ use crate::{
     compare::Mock,
     gateway::{self, Launch},
     http_client::Call,
+    procfs,
 };
 
 const READY_WITHIN: Duration = Duration::from_mins(1);
@@ -158,6 +159,45 @@ impl Rig {
         let id = self.begin(name, since).await?;
         self.completes(&id).await?;
         Ok(start.elapsed().as_secs_f64())
+    }
+
+    /// Imports weights, waits until that has completed, and returns the seconds that it took.
+    pub(super) async fn import(&self, name: &str) -> Result<f64> {
+        let start = Instant::now();
+        let body = json!({ "output_dir": name, "include_images": false, "include_models": false });
+        let job = self.post("/admin/deployment/import", body).await?;
+        self.completes(job["id"].as_str().context("the job has no id")?).await?;
+        Ok(start.elapsed().as_secs_f64())
+    }
+
+    /// Restores the database of a package, and signs in again.
+    pub(super) async fn restore(&mut self, name: &str) -> Result<f64> {
+        let start = Instant::now();
+        let body = json!({ "output_dir": name, "drop_existing": true });
+        let job = self.post("/admin/deployment/restore-database", body).await?;
+        let id = job["id"].as_str().context("the job has no id")?;
+        let deadline = Instant::now() + ENDED_WITHIN;
+        // The restore ends this session.
+        while self.job(id).await.is_ok_and(|it| it["status"] == "running") {
+            ensure!(Instant::now() < deadline, "the restore takes too long");
+            sleep(POLL).await;
+        }
+        self.cookie = self.launch.login().await?;
+        self.completes(id).await?;
+        Ok(start.elapsed().as_secs_f64())
+    }
+
+    /// Does something, and returns its result with the gateway's largest memory meanwhile over that before, in MiB.
+    pub(super) async fn with_extra_mib<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&mut Self) -> Result<T>,
+    ) -> Result<(T, f64)> {
+        let pid = self.pid()?;
+        let before = procfs::rss_kib(pid)?;
+        procfs::forget_peak(pid)?;
+        let done = work(self).await?;
+        let extra = procfs::rss_peak_kib(pid)?.saturating_sub(before);
+        Ok((done, extra as f64 / 1024.0))
     }
 
     /// Runs `gantry package`, and returns the seconds that it took and its largest memory in MiB.

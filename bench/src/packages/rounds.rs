@@ -49,13 +49,11 @@ impl Round {
 
         forget(&weights.dir)?;
         let pid = rig.pid()?;
-        let before = procfs::rss_kib(pid)?;
-        procfs::forget_peak(pid)?;
         let bytes_before = procfs::file_bytes(pid)?;
         let name = format!("package-{n}");
-        let export_s = rig.export(&name, None).await?;
+        let (export_s, export_extra_mib) =
+            rig.with_extra_mib(async |it| it.export(&name, None).await).await?;
         let bytes = procfs::file_bytes(pid)?;
-        let extra = procfs::rss_peak_kib(pid)?.saturating_sub(before);
 
         let package = rig.package(&name);
         forget(&package)?;
@@ -82,7 +80,7 @@ impl Round {
             sha256sum_s,
             openssl_s,
             export_s,
-            export_extra_mib: extra as f64 / 1024.0,
+            export_extra_mib,
             export_read_bytes: bytes[0] - bytes_before[0],
             export_written_bytes: bytes[1] - bytes_before[1],
             sha256sum_all_s,

@@ -16,7 +16,7 @@ use crate::{
     body_room::Room,
     caller::{Caller, Grant, Stranger, in_person, in_scope, sign_in_first},
     error::{Outcome, Problem},
-    guard, operation,
+    guard, held, operation,
     policy::{Access, Policy, area, right_of},
     routes, session, tokens,
 };
@@ -101,7 +101,8 @@ pub(crate) async fn enforce(
         return problem.into_response();
     }
     // The body's bytes count until the handler has answered.
-    let mut room = app.bounds.body_room.room(caller.as_ref().map(|it| it.user.id));
+    let user = caller.as_ref().map(|it| (it.user.id, it.role()));
+    let mut room = app.bounds.body_room.room(user);
     let (mut request, caller) =
         match with_its_body(&app, &asked, &credential, caller, request, &mut room).await {
             Ok(arrived) => arrived,
@@ -116,7 +117,7 @@ pub(crate) async fn enforce(
             request.extensions_mut().insert(Stranger(origin));
         }
     }
-    next.run(request).await
+    held::bounded(next.run(request).await, app.bounds.answer_room.room(user))
 }
 
 /// Reads the body of a change into `room`. It may have taken long to arrive, so the caller is admitted once more: a user

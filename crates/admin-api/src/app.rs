@@ -102,7 +102,9 @@ pub struct Signals {
 /// How much of the gateway callers may take at the same time.
 pub struct Bounds {
     pub seats: Seats,
+    /// The memory for bodies of requests, and for answers.
     pub body_room: BodyRoom,
+    pub answer_room: BodyRoom,
     /// Limits the reads of usage that may take long.
     pub long_reads: LongReads,
 }

@@ -19,11 +19,13 @@ use crate::{
     operation::{Listed, Operation, Page, Query, query},
 };
 
-/// Returns a view as rows of the audit log keep it: without the spent part of budgets, which changes by itself.
+/// Returns a view as rows of the audit log keep it: without the spent part of budgets, which changes by itself, and
+/// without the revision, which says nothing by itself.
 pub(crate) fn record(view: impl Serialize) -> Value {
     let mut view = serde_json::to_value(view).unwrap_or_default();
     if let Value::Object(map) = &mut view {
         map.shift_remove("budget");
+        map.shift_remove("revision");
     }
     view
 }

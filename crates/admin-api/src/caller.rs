@@ -11,6 +11,7 @@ use gantry_domain::{
 use crate::{
     error::{Outcome, Problem},
     policy::scope_word,
+    seats::{Seat, Seats},
     tokens::standing::Standing,
 };
 
@@ -73,6 +74,14 @@ impl Caller {
             Grant::Session(hash) => Ok(*hash),
             Grant::Token { .. } => Err(in_person()),
         }
+    }
+
+    /// Takes a place for a stream of this caller.
+    ///
+    /// # Errors
+    /// Those of [`Seats::take`].
+    pub(crate) fn take_seat(&self, seats: &Seats) -> Outcome<Seat> {
+        seats.take(self.grant.key(), self.user.id, self.role())
     }
 
     /// A row of the audit log that says that this caller did `action` to the object.

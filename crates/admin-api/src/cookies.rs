@@ -11,6 +11,7 @@ use gantry_domain::{
 use hmac::{Hmac, KeyInit, Mac};
 use rand::Rng;
 use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// However much it is used, a session ends after this time.
@@ -46,6 +47,18 @@ impl Cookies {
         let signature = BASE64.decode(signature).ok()?;
         self.sign(id)?.verify_slice(&signature).ok()?;
         Some(Sha256::digest(id).into())
+    }
+
+    /// Returns a short text that changes with `record`. It is keyed, so that nobody who sees it can find out by trying
+    /// what the record contains.
+    pub(crate) fn revision(&self, record: &Value) -> String {
+        // As in [`Self::sign`].
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(self.secret.expose_secret().as_bytes()) else {
+            return String::new();
+        };
+        mac.update(b"gantry revision\0");
+        mac.update(record.to_string().as_bytes());
+        BASE64.encode(&mac.finalize().into_bytes()[..12])
     }
 
     /// Makes a new session. Returns it with the cookie's value.

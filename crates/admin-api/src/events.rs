@@ -7,26 +7,17 @@
 pub(crate) mod message;
 mod watch;
 
-use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
+use std::{collections::VecDeque, convert::Infallible, sync::Arc};
 
 use axum::{
-    body::Body,
     extract::{FromRequestParts, State},
-    http::{
-        header::{CACHE_CONTROL, CONTENT_TYPE},
-        request::Parts,
-    },
-    response::{IntoResponse, Response},
+    http::request::Parts,
 };
 use futures_util::{Stream, StreamExt, stream};
-use gantry_domain::{
-    ErrorCode, LogWindow, ModelId,
-    account_token::Right,
-    schema::{Shape, text},
-};
+use gantry_domain::{ErrorCode, LogWindow, ModelId, account_token::Right, schema::text};
 use tokio::{
     sync::broadcast::{Receiver, error::RecvError},
-    time::{Instant, Interval, MissedTickBehavior, interval, sleep_until},
+    time::{Instant, Interval, sleep_until},
 };
 
 use self::message::{Lag, LogLine, Message, OfModel};
@@ -34,19 +25,16 @@ use crate::{
     App,
     caller::{Caller, Grant},
     error::Outcome,
+    event_stream::{COMMENT, COMMENT_EVERY, EventStream, RETRY_MS, checks},
     feed::{Catch, Event},
     models,
-    operation::{Doc, Input, Operation, Output, Param, Query, query},
+    operation::{Doc, Input, Operation, Param, Query, query},
     ports::LogStream,
     seats::Seat,
-    session,
 };
+pub(crate) use watch::look_callable;
 pub use watch::watch;
 
-/// How long a browser waits after a broken connection before it comes back, in milliseconds.
-const RETRY_MS: u32 = 2000;
-/// Longest time without an event before a comment is sent, so that nothing on the way takes the connection for dead.
-const COMMENT_EVERY: Duration = Duration::from_secs(15);
 /// Number of log lines from before the request that are sent.
 const LOG_TAIL: usize = 200;
 
@@ -77,23 +65,6 @@ impl Input for LastEventId {
     }
 }
 
-/// Server-sent events, for as long as the reader stays.
-pub(crate) struct EventStream(Body);
-
-impl IntoResponse for EventStream {
-    fn into_response(self) -> Response {
-        let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")];
-        (headers, self.0).into_response()
-    }
-}
-
-impl Output for EventStream {
-    fn describe(doc: &mut Doc) {
-        let schema = Message::schema(&mut doc.components);
-        doc.answered_with("text/event-stream", "One event after the other.", schema);
-    }
-}
-
 pub(crate) const EVENTS: Operation = Operation::new("streamEvents", "Events for pages")
     .about(
         "A stream of server-sent events. It begins with `snapshot`, which has all models. Then come `model`, \
@@ -115,12 +86,12 @@ pub(crate) async fn events(
     caller: Caller,
     LastEventId(seen): LastEventId,
     Query(EventQuery { logs }): Query<EventQuery>,
-) -> Outcome<EventStream> {
+) -> Outcome<EventStream<Message>> {
     if logs.is_some() {
         // The log of an engine is part of its model, here as below `/admin/models`.
         caller.grant.reaches("models", Right::Read)?;
     }
-    let seat = app.bounds.seats.take(caller.grant.key())?;
+    let seat = caller.take_seat(&app.bounds.seats)?;
     let logs = match logs {
         None => None,
         Some(id) => {
@@ -151,7 +122,7 @@ pub(crate) async fn events(
         check: checks(),
         silent_since: Instant::now(),
     };
-    Ok(EventStream(Body::from_stream(reader.stream())))
+    Ok(EventStream::of(reader.stream()))
 }
 
 /// One connection.
@@ -227,7 +198,7 @@ impl Reader {
                     };
                     return Some(Message::Log(LogLine { id, line }).text(None));
                 }
-                () = sleep_until(self.silent_since + COMMENT_EVERY) => return Some(": still here\n\n".to_owned()),
+                () = sleep_until(self.silent_since + COMMENT_EVERY) => return Some(COMMENT.to_owned()),
             }
         }
     }
@@ -235,10 +206,4 @@ impl Reader {
 
 fn of(app: &App, event: &Event) -> String {
     event.message.text(Some(&app.signals.feed.id(event.n)))
-}
-
-fn checks() -> Interval {
-    let mut check = interval(session::CHECK_EVERY);
-    check.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    check
 }

@@ -8,9 +8,12 @@ use std::{
 
 use gantry_domain::{ModelId, deployment::Drill, job::Job};
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::{Notify, broadcast, watch};
 
-use crate::events::message::{Message, ModelNow, OfModel, Pull, PullNow, PulledModel};
+use crate::{
+    auth::own_model::OwnModel,
+    events::message::{Message, ModelNow, OfModel, Pull, PullNow, PulledModel},
+};
 
 /// Number of past events that the ring keeps, or twice the number of models if that is more: one look may make an event
 /// for each model and for its pull.
@@ -30,6 +33,8 @@ pub struct Feed {
     pub(crate) boot: String,
     ring: Mutex<Ring>,
     live: broadcast::Sender<Arc<Event>>,
+    /// Everything that can be called, as it was seen last, for readers of `/auth/events`.
+    callable: watch::Sender<Arc<Vec<OwnModel>>>,
     /// Held while models are read and compared, so that an older reading can't follow a newer one.
     comparing: tokio::sync::Mutex<()>,
     /// Notified when a reader comes: models are looked at only while somebody reads.
@@ -73,6 +78,7 @@ impl Default for Feed {
             boot: uuid::Uuid::now_v7().simple().to_string(),
             ring: Mutex::default(),
             live: broadcast::Sender::new(BEHIND),
+            callable: watch::Sender::default(),
             comparing: tokio::sync::Mutex::default(),
             awake: Notify::new(),
         }
@@ -133,6 +139,34 @@ impl Feed {
 
     pub(crate) fn has_readers(&self) -> bool {
         self.live.receiver_count() > 0
+    }
+
+    /// Returns a receiver of everything that can be called.
+    pub(crate) fn follow_callable(&self) -> watch::Receiver<Arc<Vec<OwnModel>>> {
+        let callable = self.callable.subscribe();
+        self.awake.notify_one();
+        callable
+    }
+
+    /// Tells the followers what can be called now, if that changed. `read` begins when nobody else compares.
+    pub(crate) async fn update_callable<E>(
+        &self,
+        read: impl Future<Output = Result<Vec<OwnModel>, E>>,
+    ) -> Result<(), E> {
+        let _one_at_a_time = self.comparing.lock().await;
+        let now = read.await?;
+        self.callable.send_if_modified(|before| {
+            let is_new = **before != now;
+            if is_new {
+                *before = Arc::new(now);
+            }
+            is_new
+        });
+        Ok(())
+    }
+
+    pub(crate) fn has_callable_readers(&self) -> bool {
+        self.callable.receiver_count() > 0
     }
 
     /// Returns when a reader has come.

@@ -88,6 +88,9 @@ view! {
         request_defaults: Option<Value> as json!({ "type": ["object", "null"] }),
         supports_streaming: bool,
         supports_system_prompt: bool,
+        /// Pictures may be part of a message. `null` if the model's files do not tell, and for an engine that was entered by
+        /// hand.
+        supports_vision: Option<bool>,
     }
 }
 
@@ -150,6 +153,7 @@ fn elsewhere(route: LiveRoute) -> Constraints {
         request_defaults: None,
         supports_streaming: route.task == Task::Generate,
         supports_system_prompt: true,
+        supports_vision: None,
     }
 }
 
@@ -186,17 +190,33 @@ fn of_model(model: Model, defaults: Option<Value>, reported: Option<i64>, facts:
         supports_streaming: model.task == Task::Generate,
         // Without a template the gateway or the engine writes the prompt, and both have a place for a system prompt.
         supports_system_prompt: facts.template.as_deref().is_none_or(chat::takes_system_prompt),
+        supports_vision: facts.sees,
         served_model_name: model.served_name,
     }
 }
 
+/// Whether an argument of the operator's own decides whether the engine takes images.
+fn is_about_pictures(word: &str) -> bool {
+    let flag = word.split('=').next().unwrap_or(word).replace('_', "-");
+    ["--mmproj", "-mm", "--limit-mm-per-prompt", "--language-model-only"].contains(&flag.as_str())
+}
+
 /// Reads what files say: those of the template that the record names, else the model's own.
 async fn facts(app: &App, model: &Model) -> Outcome<ChatFacts> {
-    let (base, config, headers) =
-        (app.files.models_dir.get(), model.config.clone(), app.files.headers.clone());
+    let (base, headers) = (app.files.models_dir.get(), app.files.headers.clone());
+    let (engine, config) = (model.engine, model.config.clone());
     let look = move || {
         let local = config.text("local_path").filter(|_| !config.is_online());
         let mut facts = local.and_then(|it| chat::facts(&base, it, &headers.0).ok()).unwrap_or_default();
+        if config.texts("extra_args").any(is_about_pictures) {
+            facts.sees = None;
+        } else if engine == EngineKind::Llamacpp {
+            facts.sees = match config.text("mmproj") {
+                Some(path) => chat::projector_sees(&base, path, &headers.0).ok().flatten(),
+                // From the hub llama.cpp takes a projector by itself.
+                None => (!config.is_online()).then_some(false),
+            };
+        }
         if let Some(file) = config.text("chat_template_file") {
             facts.template = chat::template_file(&base, file).ok().flatten();
         } else if let Some(template) = config.text("chat_template") {

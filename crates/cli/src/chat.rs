@@ -2,7 +2,7 @@
 
 use std::{
     cell::RefCell,
-    io::{self, IsTerminal, Read, Write},
+    io::{self, IsTerminal, Read},
 };
 
 use clap::{Arg, ArgMatches, Command};
@@ -18,6 +18,7 @@ use crate::{
     http::{Client, Login},
     options::{int, number, option, positional, text, texts},
     output::{Foreign, Tone},
+    streams::tell,
     target::variable,
 };
 
@@ -240,7 +241,7 @@ impl Shown<'_> {
             return Ok(());
         }
         if std::mem::take(&mut self.thinking) {
-            let _ = writeln!(io::stderr().lock(), "\n");
+            tell("\n\n");
         }
         self.out.take(text.as_bytes())
     }
@@ -249,17 +250,14 @@ impl Shown<'_> {
     fn thoughts(&mut self, cx: &Cx, text: &str) {
         if !text.is_empty() && io::stdout().is_terminal() && io::stderr().is_terminal() {
             self.thinking = true;
-            let _ =
-                write!(io::stderr().lock(), "{}", cx.out.paint(Tone::Dim, &crate::text::clean_lines(text)));
+            tell(&cx.out.paint(Tone::Dim, &crate::text::clean_lines(text)));
         }
     }
 }
 
 /// Reads a line without its line end; `None` at the end of the input. The terminal itself does the line editing.
 fn read_line(prompt: &str) -> io::Result<Option<String>> {
-    let mut err = io::stderr().lock();
-    write!(err, "{prompt}")?;
-    err.flush()?;
+    tell(prompt);
     let mut line = String::new();
     let n = io::stdin().read_line(&mut line)?;
     Ok((n > 0).then(|| line.trim_end_matches(['\r', '\n']).to_owned()))

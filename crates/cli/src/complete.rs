@@ -38,7 +38,7 @@ const MOST: usize = 500;
 /// normal command.
 ///
 /// # Errors
-/// The shell is not known, or standard output is closed.
+/// The shell is not known, or standard output can't be written.
 pub(crate) fn completed(command: fn() -> Command, args: &[String]) -> Result<bool, std::io::Error> {
     let here = std::env::current_dir().ok();
     CompleteEnv::with_factory(command)

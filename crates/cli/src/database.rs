@@ -40,6 +40,11 @@ fn restore() -> Command {
         .about("Replaces the database by a backup, a package's or a dump; the gateway is stopped")
         .args([
             path("PATH", "Folder of a backup or of a package, or a file: a dump, or a SQLite database of Gantry"),
+            Arg::new("base")
+                .long("base")
+                .value_name("DIR")
+                .value_parser(value_parser!(PathBuf))
+                .help("Folder of the base package, if PATH is the package of a difference"),
             flag("dry-run", "Proves that it can be restored, in a scratch file, and changes nothing; the gateway may be running"),
             flag("no-backup", "Postgres: writes no dump of the database as it is now"),
             flag("yes", "Does not ask"),

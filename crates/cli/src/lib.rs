@@ -35,6 +35,7 @@ mod setting_args;
 mod several;
 mod sign_in;
 mod status;
+mod streams;
 mod target;
 mod terminal;
 mod text;
@@ -59,6 +60,7 @@ use crate::{
 pub use crate::{
     exit::Exit,
     help::page,
+    streams::{is_reader_gone, tell},
     text::harmless,
     tree::{command, tip},
 };
@@ -66,7 +68,7 @@ pub use crate::{
 /// Answers a shell that asks for completions. Returns `false` if no shell asks and the arguments are a normal command.
 ///
 /// # Errors
-/// The shell is not known, or standard output is closed.
+/// The shell is not known, or standard output can't be written.
 pub fn completed(args: &[String]) -> Result<bool, std::io::Error> {
     complete::completed(command, args)
 }

@@ -8,12 +8,12 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use crate::{
     exit::{Failure, Outcome},
+    streams::{is_reader_gone, tell},
     terminal,
     text::{clean, clean_lines, cut, harmless},
     times::zone,
@@ -56,13 +56,7 @@ impl Tone {
 /// Waits until the reader of standard output is gone (`… | head -1`). A command that seldom prints would otherwise
 /// notice it only at its next line, which may be hours away. Never returns if standard output is a file.
 pub(crate) async fn reader_gone() {
-    let stdout = io::stdout();
-    loop {
-        // `poll` reports errors, such as a pipe without a reader, even if no events are asked for.
-        let mut found = [PollFd::new(&stdout, PollFlags::empty())];
-        if poll(&mut found, Some(&Timespec::default())).is_ok_and(|n| n > 0) {
-            return;
-        }
+    while !is_reader_gone() {
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
 }
@@ -143,8 +137,7 @@ impl Out {
     /// Prints a progress note on standard error, for people only.
     pub(crate) fn note(&self, text: &str) {
         if !self.json {
-            // Ignored: if standard error fails, the failure can't be reported anywhere.
-            let _ = writeln!(io::stderr().lock(), "{text}");
+            tell(&format!("{text}\n"));
         }
     }
 
@@ -158,7 +151,7 @@ impl Out {
     pub(crate) fn warn(&self, text: &str) {
         if self.json {
             let warning = harmless(&json!({ "warning": text }).to_string());
-            let _ = writeln!(io::stderr().lock(), "{warning}");
+            tell(&format!("{warning}\n"));
         }
         self.note(text);
     }
@@ -170,8 +163,7 @@ impl Out {
             failure if self.json => format!("{}\n", harmless(&failure.json().to_string())),
             failure => clean_lines(&failure.words()),
         };
-        // Ignored: if standard error fails, the failure can't be reported anywhere.
-        let _ = io::stderr().lock().write_all(text.as_bytes());
+        tell(&text);
     }
 
     pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {

@@ -1,12 +1,16 @@
 //! Shows progress while the user waits: at a terminal one line that is rewritten, else a new line for each change.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
-use crate::{output::Out, text::cut};
+use crate::{output::Out, streams::tell, text::cut};
 
 const FRAMES: [&str; 4] = ["|", "/", "-", "\\"];
 /// Columns of a bar.
 const BAR: usize = 24;
+/// Columns that what is done has, whatever follows it.
+const SHORTEST: usize = 12;
+/// Columns behind the bar that are more important than the end of what is done.
+const BEHIND: usize = 16;
 
 /// Progress on standard error. Its line is removed when the value is dropped.
 pub(crate) struct Progress {
@@ -29,27 +33,28 @@ impl Progress {
         if self.silent {
             return;
         }
-        let mut err = io::stderr().lock();
         if !self.live {
             if what != self.last {
                 what.clone_into(&mut self.last);
-                let _ = writeln!(err, "{what}");
+                tell(&format!("{what}\n"));
             }
             return;
         }
         self.n += 1;
         let bar = part.map(bar).unwrap_or_default();
         let width = crate::terminal::size().map_or(80, |(columns, _)| columns.saturating_sub(1));
+        // A long text must not push the bar, and how long it will take, out of the line.
+        let behind = bar.len() + more.len().min(BEHIND) + 4;
+        let what = cut(what, width.saturating_sub(behind).max(SHORTEST));
         let line = cut(&format!("{} {what}  {bar}{more}", FRAMES[self.n % FRAMES.len()]), width);
-        let _ = write!(err, "\r\u{1b}[K{line}");
-        let _ = err.flush();
+        tell(&format!("\r\u{1b}[K{line}"));
         self.drawn = true;
     }
 
     /// Removes the line, so that something else can be printed.
     pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.drawn) {
-            let _ = write!(io::stderr().lock(), "\r\u{1b}[K");
+            tell("\r\u{1b}[K");
         }
     }
 }

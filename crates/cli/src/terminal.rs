@@ -12,7 +12,7 @@ use rustix::{
 };
 use secrecy::SecretString;
 
-use crate::exit::Failure;
+use crate::{exit::Failure, streams::tell};
 
 const CTRL_C: u8 = 3;
 const CTRL_D: u8 = 4;
@@ -107,9 +107,7 @@ pub(crate) fn ask_password(prompt: &str) -> Result<SecretString, Failure> {
 
 /// Asks at the terminal for a line.
 pub(crate) fn ask(prompt: &str) -> Result<String, Failure> {
-    let mut err = io::stderr().lock();
-    let _ = write!(err, "{prompt}");
-    let _ = err.flush();
+    tell(prompt);
     let mut line = String::new();
     io::stdin()
         .read_line(&mut line)

@@ -25,24 +25,29 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     kept
 }
 
-/// Returns text from other people without control characters, which a terminal would obey.
-pub(crate) fn clean(text: &str) -> String {
-    text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect()
+/// Whether a terminal obeys the character: a control character, or one that turns the direction of the text behind it
+/// (UAX #9: embeddings, overrides, isolates), so that a name looks like another one and swallows what follows it.
+fn is_obeyed(it: char) -> bool {
+    it.is_control() || matches!(it, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Returns text without control characters, except line ends and tabs.
+/// Returns text from other people without the characters that a terminal would obey.
+pub(crate) fn clean(text: &str) -> String {
+    text.chars().map(|it| if is_obeyed(it) { ' ' } else { it }).collect()
+}
+
+/// Returns text without the characters that a terminal would obey, except line ends and tabs.
 pub(crate) fn clean_lines(text: &str) -> String {
-    let is_harmless = |it: char| !it.is_control() || matches!(it, '\n' | '\t');
+    let is_harmless = |it: char| !is_obeyed(it) || matches!(it, '\n' | '\t');
     text.chars().map(|it| if is_harmless(it) { it } else { ' ' }).collect()
 }
 
 /// Returns JSON with the same meaning, without characters that a terminal would obey. `serde_json` escapes characters
-/// below U+0020, but leaves U+007F to U+009F unchanged (RFC 8259 requires no more). Such characters can occur only in
-/// strings.
+/// below U+0020, but leaves all others unchanged (RFC 8259 requires no more). Such characters can occur only in strings.
 pub fn harmless(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for it in json.chars() {
-        if it.is_control() && it != '\n' {
+        if is_obeyed(it) && it != '\n' {
             // Writing to a String can't fail.
             let _ = write!(text, "\\u{:04x}", u32::from(it));
         } else {
@@ -52,7 +57,7 @@ pub fn harmless(json: &str) -> String {
     text
 }
 
-/// Formats a text, number or flag of the API for a cell, without control characters; `-` for nothing.
+/// Formats a text, number or flag of the API for a cell, without characters that a terminal would obey; `-` for nothing.
 pub(crate) fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
@@ -107,12 +112,23 @@ mod tests {
 
     #[test]
     fn json_stays_the_same_and_can_not_command_the_terminal() {
-        let value = json!({ "\u{9b}": "\u{1b}[2J\u{9b}2J\u{7f}\n\t\"\\é" });
+        let value = json!({ "\u{9b}": "\u{1b}[2J\u{9b}2J\u{7f}\n\t\"\\é\u{202e}\u{2066}" });
         for text in [value.to_string(), format!("{value:#}")] {
             let text = harmless(&text);
-            assert!(!text.chars().any(|it| it.is_control() && it != '\n'), "{text:?}");
-            assert!(text.contains("\\u009b2J"), "{text}");
+            assert!(!text.chars().any(|it| is_obeyed(it) && it != '\n'), "{text:?}");
+            assert!(text.contains("\\u009b2J") && text.contains("\\u202e\\u2066"), "{text}");
             assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn text_turns_no_direction() {
+        for code in (0x202a..=0x202e).chain(0x2066..=0x2069) {
+            let text = format!("a{}b\u{5d0}", char::from_u32(code).unwrap());
+            assert_eq!(
+                (clean(&text), clean_lines(&text)),
+                ("a b\u{5d0}".to_owned(), "a b\u{5d0}".to_owned())
+            );
         }
     }
 

@@ -3,7 +3,7 @@
 //! The operator chooses the host (`HUB_ENDPOINT`, else the public hub), never a caller: a request decides only the
 //! repository, whose name is checked. A token goes to that host alone; redirects to another host are not followed.
 //! Addresses of the hub's API: `huggingface_hub` 1.0 `src/huggingface_hub/file_download.py` (`hf_hub_url`) and
-//! `hf_api.py` (`model_info`).
+//! `hf_api.py` (`model_info` with `files_metadata`, which gives sizes).
 
 use std::time::Duration;
 
@@ -30,8 +30,18 @@ pub const PUBLIC: &str = "huggingface.co";
 pub struct HubRepository {
     /// `config.json` as it came; `None` if the repository has none, as repositories of GGUF files.
     pub config: Option<Bytes>,
-    /// Names of its files; `None` if the hub did not list them.
-    pub files: Option<Vec<String>>,
+    /// Its files; `None` if the hub did not list them.
+    pub files: Option<Vec<File>>,
+}
+
+/// One file of a repository.
+#[derive(Debug, Clone, Deserialize)]
+pub struct File {
+    #[serde(rename = "rfilename")]
+    pub path: String,
+    /// In bytes; `None` if the hub does not say.
+    #[serde(default)]
+    pub size: Option<u64>,
 }
 
 /// The hub, and whether it may be asked.
@@ -44,12 +54,7 @@ pub struct Hub {
 /// The part of `GET /api/models/{repo_id}` that matters.
 #[derive(Deserialize)]
 struct Info {
-    siblings: Vec<Sibling>,
-}
-
-#[derive(Deserialize)]
-struct Sibling {
-    rfilename: String,
+    siblings: Vec<File>,
 }
 
 impl Hub {
@@ -76,7 +81,7 @@ impl Hub {
         }
         let base = self.endpoint.base();
         let config = self.get(format!("{base}/{repo_id}/resolve/main/config.json"), token);
-        let info = format!("{base}/api/models/{repo_id}?expand%5B%5D=siblings");
+        let info = format!("{base}/api/models/{repo_id}?blobs=true");
         let files = tokio::time::timeout(FILES_TIMEOUT, self.get(info, token));
         // If the request for the configuration fails, the list of files is not awaited.
         let both = async { tokio::try_join!(config, async { Ok(files.await) }) };
@@ -177,9 +182,8 @@ fn broken(error: &HttpError) -> ApiError {
     }
 }
 
-fn files_of(body: &[u8]) -> Option<Vec<String>> {
-    let info: Info = serde_json::from_slice(body).ok()?;
-    Some(info.siblings.into_iter().map(|it| it.rfilename).collect())
+fn files_of(body: &[u8]) -> Option<Vec<File>> {
+    Some(serde_json::from_slice::<Info>(body).ok()?.siblings)
 }
 
 fn refused(status: StatusCode, repo_id: &str, with_token: bool) -> ApiError {

@@ -282,10 +282,7 @@ async fn any_active(tx: &mut Tx) -> StoreResult<bool> {
     let models = tx.models_for_reconcile().await?;
     // A model whose record can't be read may be running.
     Ok(!models.bad.is_empty()
-        || models
-            .rows
-            .iter()
-            .any(|(model, _)| model.state().0.is_active() || model.phase.instance().is_some()))
+        || models.rows.iter().any(|it| it.model.state().0.is_active() || it.model.phase.instance().is_some()))
 }
 
 impl Gate for Supervision {

@@ -176,6 +176,15 @@ impl Control {
         });
         stream::iter(probes).buffer_unordered(AT_ONCE).collect::<()>().await;
         self.upstreams.lock().retain(|name, _| catalog.routes.contains_key(name));
+        // `/v1/models` shows the context, and requests are measured by it.
+        let learned = catalog.routes.values().any(|it| {
+            it.engine.is_none()
+                && it.adapter_of.is_none()
+                && it.max_model_len != self.reported_context(&it.served_name)
+        });
+        if learned && let Err(error) = self.publisher.publish(self).await {
+            warn!(%error, "the context of an engine is shown later: the catalog can't be read now");
+        }
     }
 }
 

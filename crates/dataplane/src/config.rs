@@ -76,8 +76,11 @@ pub struct Config {
     pub count_loopback: bool,
     /// Time for a request body to arrive completely.
     pub body_timeout: Duration,
-    /// Time for a request head to arrive, which is also how long an idle client connection is kept.
+    /// Time for a request head to arrive, and for the first one of a connection to begin.
     pub header_timeout: Duration,
+    /// How long a connection is kept after an answer. While half of `max_connections` or more are open: as long as a
+    /// request head may take.
+    pub idle_timeout: Duration,
     /// How long a client may take nothing of its answer before its connection is closed.
     pub write_timeout: Duration,
     /// Time for a TCP connection to the engine.
@@ -129,6 +132,7 @@ impl Default for Config {
             count_loopback: false,
             body_timeout: Duration::from_mins(1),
             header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_mins(3),
             write_timeout: Duration::from_mins(1),
             connect_timeout: Duration::from_secs(5),
             pool_idle: Duration::from_secs(4),

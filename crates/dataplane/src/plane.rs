@@ -154,6 +154,7 @@ impl Thread {
         let limits = spool::SegmentLimits {
             bytes: self.config.spool_segment_bytes,
             age: self.config.spool_segment_age,
+            allocate: true,
         };
         let writer = spool::Writer::new(self.config.spool_dir.clone(), self.boot, self.n, limits);
         let thread = Rc::new(ThreadState::new(self.config, self.shared, self.other, writer));

@@ -24,7 +24,7 @@ use crate::{
         access,
         refused_rows::RefusedRows,
         spans,
-        spool::{RowRef, Writer},
+        spool::{Closed, RowRef, Writer},
         stats::ModelStats,
         trace::Trace,
     },
@@ -77,7 +77,7 @@ impl ThreadState {
     pub(crate) fn new(config: Arc<Config>, shared: Arc<Shared>, other: Other, spool: Writer) -> Self {
         Self {
             pool: Pool::new(config.pool_idle),
-            http: settings::builder(config.header_timeout),
+            http: settings::builder(),
             access: access::LineBuffer::new(config.access.clone()),
             spans: spans::SpanBuffer::new(config.spans.clone()),
             config,
@@ -295,9 +295,9 @@ impl ThreadState {
     }
 }
 
-fn sync(files: Vec<std::fs::File>) {
-    for file in files {
-        if let Err(error) = file.sync_data() {
+fn sync(segments: Vec<Closed>) {
+    for segment in segments {
+        if let Err(error) = segment.sync() {
             tracing::warn!(%error, "a closed spool segment could not be synced");
         }
     }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::{Timestamp, UserId, model::EngineKind, words};
+use crate::{Timestamp, UserId, model::EngineKind, name::is_invisible, words};
 
 words! {
     /// Who wrote a message.
@@ -46,14 +46,22 @@ pub struct ChatMessage {
 pub const UNTITLED: &str = "New chat";
 const TITLE_CHARS: usize = 60;
 
-/// Makes a chat's title from its first message: the first line, cut after 60 characters.
+/// Makes a chat's title from its first message: the first line that has something to see, cut after 60 characters.
+/// Characters that change how others are shown, such as U+202E, are left out.
 pub fn title_of(content: &str) -> String {
-    let line = content.lines().map(str::trim).find(|it| !it.is_empty()).unwrap_or(UNTITLED);
-    let line: String = line.chars().filter(|it| !it.is_control()).collect();
+    let shown = |line: &str| line.chars().filter(|it| is_shown(*it)).collect::<String>().trim().to_owned();
+    let is_seen = |line: &String| line.chars().any(|it| !is_invisible(it));
+    let line = content.lines().map(shown).find(is_seen).unwrap_or_else(|| UNTITLED.to_owned());
     match line.char_indices().nth(TITLE_CHARS) {
         Some((end, _)) => format!("{}…", line[..end].trim_end()),
         None => line,
     }
+}
+
+/// Whether a title may have the character. Emoji and some scripts are written with joiners and variation selectors.
+fn is_shown(char: char) -> bool {
+    let joins = matches!(char, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}');
+    !char.is_control() && (joins || !is_invisible(char))
 }
 
 #[cfg(test)]
@@ -66,5 +74,10 @@ mod tests {
         assert_eq!(title_of(" \n\t"), UNTITLED);
         assert_eq!(title_of(&"ä".repeat(61)), format!("{}…", "ä".repeat(60)));
         assert_eq!(title_of("a\u{1b}[31mb"), "a[31mb");
+        assert_eq!(title_of("\u{202e}gpj.exe\u{2066}\u{feff}"), "gpj.exe");
+        assert_eq!(title_of("\u{200b}\u{202e}\nHello"), "Hello");
+        for whole in ["👩\u{200d}👩\u{200d}👧", "❤\u{fe0f}", "می\u{200c}خواهم", "e\u{301}"] {
+            assert_eq!(title_of(whole), whole);
+        }
     }
 }

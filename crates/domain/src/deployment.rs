@@ -120,7 +120,9 @@ impl ImportPlan {
 pub struct RestoreRequest {
     /// The package's folder: absolute, in one of the export folders.
     pub dir: PathBuf,
-    /// The dump, inside `dir`.
+    /// The folder of the package's base, for a difference.
+    pub base: Option<PathBuf>,
+    /// The dump, inside `dir`. That of a difference need not be there: the package and its base have its pieces.
     pub file: PathBuf,
     /// Whether the database as it is is written into the package's folder first.
     pub backup_first: bool,

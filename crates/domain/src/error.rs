@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::words;
+use crate::{name, words};
 
 macro_rules! error_codes {
     ($($(#[doc = $doc:literal])* $variant:ident = $code:literal, $status:literal, $kind:literal, $retry:ident,
@@ -131,6 +131,9 @@ error_codes! {
     /// The last owner can't be deleted, disabled or demoted.
     LastOwner = "last_owner", 409, "conflict_error", final,
         "Make another owner first.";
+    /// Somebody changed the record after the revision that `If-Match` names.
+    ChangedMeanwhile = "changed_meanwhile", 412, "conflict_error", final,
+        "Read the record again, look at what was changed, and send the change with the record's new `revision`.";
     /// The body is larger than the limit of this route.
     RequestTooLarge = "request_too_large", 413, "invalid_request_error", final,
         "Send less, or raise `REQUEST_MAX_BODY_BYTES` for inference.";
@@ -223,6 +226,9 @@ error_codes! {
         "Send again; ask for fewer tokens, or raise the model's `request_timeout_sec`.";
 }
 
+/// Most problems of one body that an answer names.
+const MOST_PROBLEMS: usize = 20;
+
 /// One thing wrong with one field; the entries of `error.details`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FieldProblem {
@@ -237,6 +243,23 @@ impl FieldProblem {
     /// Makes a `validation_error` about the field `param`.
     pub fn new(param: &str, message: impl Into<String>) -> Self {
         Self { param: param.to_owned(), message: message.into(), code: ErrorCode::ValidationError }
+    }
+
+    /// Reports a field that does not exist; `hint` follows the message. A name that is long or can't be seen is shown as
+    /// [`name::shown`] does.
+    pub fn unknown(field: &str, hint: &str) -> Self {
+        let field = name::shown(field);
+        Self::new(&field, format!("there is no field `{field}`{hint}"))
+    }
+
+    /// Keeps the first 20 problems of a body, and says how many more there are.
+    pub fn bounded(mut problems: Vec<Self>) -> Vec<Self> {
+        let more = problems.len().saturating_sub(MOST_PROBLEMS);
+        problems.truncate(MOST_PROBLEMS);
+        if more > 0 {
+            problems.push(Self::new("body", format!("there are {more} more problems")));
+        }
+        problems
     }
 }
 

@@ -22,6 +22,17 @@ pub fn repository(reference: &str) -> &str {
     }
 }
 
+/// Longest tag of an image, in bytes.
+const LONGEST_TAG: usize = 128;
+
+/// Returns the name that an image which is referred to by a digest gets where it comes out of an archive, because archives carry
+/// no digests of registries: `a/b:sha256-0f…` for `a/b:1@sha256:0f…`. `None` for a reference without a digest.
+pub fn tag_of_digest(reference: &str) -> Option<String> {
+    let (_, digest) = reference.split_once('@')?;
+    let tag: String = digest.replace(':', "-").chars().take(LONGEST_TAG).collect();
+    Some(format!("{}:{tag}", repository(reference)))
+}
+
 /// Which images a model may name in `engine_image`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedImages {
@@ -98,7 +109,7 @@ fn is_component(text: &str) -> bool {
 
 fn is_tag(text: &str) -> bool {
     let word = |it: u8| it.is_ascii_alphanumeric() || it == b'_';
-    (1..=128).contains(&text.len())
+    (1..=LONGEST_TAG).contains(&text.len())
         && text.bytes().next().is_some_and(word)
         && text.bytes().all(|it| word(it) || b".-".contains(&it))
 }
@@ -118,6 +129,17 @@ mod tests {
         assert_eq!(repository("host:5000/a/b:v1@sha256:0"), "host:5000/a/b");
         assert_eq!(repository("host:5000/a/b"), "host:5000/a/b");
         assert_eq!(repository("a:1"), "a");
+    }
+
+    #[test]
+    fn an_image_with_a_digest_has_a_tag_that_is_made_of_it() {
+        let hex = "0f".repeat(32);
+        let tag = Some(format!("host:5000/a/b:sha256-{hex}"));
+        for reference in ["host:5000/a/b", "host:5000/a/b:1"].map(|it| format!("{it}@sha256:{hex}")) {
+            assert_eq!(tag_of_digest(&reference), tag);
+        }
+        assert!(is_reference(&tag_of_digest(&format!("a@sha512:{}", hex.repeat(2))).unwrap()));
+        assert_eq!(tag_of_digest("host:5000/a/b:1"), None);
     }
 
     #[test]

@@ -71,7 +71,7 @@ const SPECIAL: &[(&str, &str)] = &[
     // Facts about a model for the chat page.
     (
         "crates/admin-api/src/playground.rs",
-        "chat_template chat_template_file context_size local_path max_model_len request_defaults",
+        "chat_template chat_template_file context_size extra_args local_path max_model_len mmproj request_defaults",
     ),
     // The tuned profile: a context is no longer than the model's, and one field replaces two.
     ("crates/domain/src/model/tuned.rs", "context_size parallel_slots load_mode mlock no_mmap"),

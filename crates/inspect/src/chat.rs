@@ -1,5 +1,5 @@
-//! Reads what a chat page needs to know about a model that does not run: how long a conversation may be, and whether
-//! its template takes a system prompt.
+//! Reads what a chat page needs to know about a model that does not run: how long a conversation may be, whether its
+//! template takes a system prompt, and whether it sees pictures.
 //!
 //! Templates are in `chat_template.jinja` since transformers 5, before that in `chat_template` of
 //! `tokenizer_config.json` (`src/transformers/tokenization_utils_base.py`), and in GGUF files in
@@ -13,6 +13,7 @@ use crate::{
     Cache,
     base::{Base, InspectError},
     folder::gguf_header,
+    gguf::{GgufHeader, Value},
     hf,
     json::{self, Limits},
 };
@@ -27,6 +28,8 @@ pub struct ChatFacts {
     pub context_length: Option<u64>,
     /// The template's Jinja source.
     pub template: Option<String>,
+    /// Whether a checkpoint takes images. `None` if its files do not tell; those of a GGUF model are another file's matter.
+    pub sees: Option<bool>,
 }
 
 /// Reads the model at `rel` below `base`: a checkpoint's folder or a `.gguf` file. This is cheap, because no weight
@@ -43,6 +46,7 @@ pub fn facts(base: &Path, rel: &str, cache: &Arc<Cache>) -> Result<ChatFacts, In
             |it| ChatFacts {
                 context_length: it.context_length(),
                 template: it.text("tokenizer.chat_template").map(str::to_owned),
+                sees: None,
             },
         ));
     }
@@ -51,7 +55,29 @@ pub fn facts(base: &Path, rel: &str, cache: &Arc<Cache>) -> Result<ChatFacts, In
         .file_in(&path, "chat_template.jinja")
         .and_then(|it| text(it.file))
         .or_else(|| of_tokenizer(base.file_in(&path, "tokenizer_config.json")?.file));
-    Ok(ChatFacts { context_length: config.and_then(|it| it.0.context_length), template })
+    let config = config.map(|it| it.0);
+    // A model without one of the known keys may have its eyes in code of its own; it then comes with a preprocessor, as
+    // models for sound do.
+    let may_see = || base.file_in(&path, "preprocessor_config.json").is_some();
+    let sees =
+        config.as_ref().and_then(|it| if it.sees { Some(true) } else { (!may_see()).then_some(false) });
+    Ok(ChatFacts { context_length: config.and_then(|it| it.context_length), template, sees })
+}
+
+/// Whether the projector at `rel` below `base` takes images, and not sound alone; `None` if it can't be read. Keys:
+/// llama.cpp `tools/mtmd/clip-impl.h`.
+///
+/// # Errors
+/// Only a wrong path is an error.
+pub fn projector_sees(base: &Path, rel: &str, cache: &Arc<Cache>) -> Result<Option<bool>, InspectError> {
+    let base = Base::open(base)?.with_cache(cache);
+    let header = gguf_header(&base, &base.resolve(rel)?).ok();
+    let has = |header: &GgufHeader, key: &str| header.get(key).and_then(Value::as_bool);
+    // Old projectors are for images and say nothing.
+    Ok(header.map(|it| {
+        has(&it, "clip.has_vision_encoder")
+            .unwrap_or_else(|| has(&it, "clip.has_audio_encoder") != Some(true))
+    }))
 }
 
 /// Reads the template file at `rel` below `base`; `None` if it can't be read.

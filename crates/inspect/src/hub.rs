@@ -1,4 +1,6 @@
-//! Reads what a hub says about a repository that was not fetched: its `config.json` and the names of its files.
+//! Reads what a hub says about a repository that was not fetched: its `config.json`, and what its files suggest.
+
+mod files;
 
 use gantry_domain::view;
 use serde_json::Value;
@@ -10,9 +12,7 @@ use crate::{
     json::{self, JsonError, Limits},
     known,
 };
-
-/// Most file names that are looked at.
-const MAX_FILES: usize = 20_000;
+pub use files::{HubFile, HubFiles, HubGguf};
 
 /// A `config.json` and the facts in it.
 #[derive(Debug, Clone)]
@@ -67,29 +67,6 @@ pub fn read_config(bytes: &[u8]) -> Result<HubConfig, JsonError> {
     Ok(HubConfig { config, summary })
 }
 
-view! {
-    /// Names of the weight files of a repository.
-    #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct HubFiles {
-        pub gguf: Vec<String>,
-        pub safetensors: Vec<String>,
-        pytorch: bool => hidden,
-    }
-}
-
-impl HubFiles {
-    /// Sorts out a repository's file names.
-    pub fn of(names: &[String]) -> Self {
-        let ends = |name: &str, end: &str| name.to_ascii_lowercase().ends_with(end);
-        let with = |end: &str| names.iter().take(MAX_FILES).filter(|it| ends(it, end)).cloned().collect();
-        Self {
-            gguf: with(".gguf"),
-            safetensors: with(".safetensors"),
-            pytorch: names.iter().any(|it| it.starts_with("pytorch_model") && ends(it, ".bin")),
-        }
-    }
-}
-
 /// Recommends an engine for a repository. Without a list of files, only the configuration decides.
 pub fn recommend(summary: Option<&Summary>, files: Option<&HubFiles>) -> EngineRecommendation {
     let architecture = summary.and_then(|it| it.architecture.as_deref());
@@ -138,7 +115,7 @@ pub fn recommend(summary: Option<&Summary>, files: Option<&HubFiles>) -> EngineR
         recommended_engine: engine.to_owned(),
         recommended_format: format.to_owned(),
         reason,
-        has_multipart_gguf: files.is_some_and(|it| it.gguf.iter().any(|name| name.contains("-of-"))),
+        has_multipart_gguf: files.is_some_and(|it| it.gguf.iter().any(|it| it.parts > 1)),
         has_safetensors,
         has_gguf,
         path: None,

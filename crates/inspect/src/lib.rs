@@ -17,6 +17,7 @@ mod base;
 mod cache;
 mod concern;
 mod known;
+mod licence;
 
 pub mod chat;
 pub mod folder;
@@ -29,6 +30,7 @@ pub mod safetensors;
 pub use cache::Cache;
 pub use concern::{About, Concern, LLAMACPP_LISTED};
 use gantry_domain::schema::{self, Components, Shape};
+pub use licence::licence;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! `checksums.sha256`: one line for each file of a package, as `sha256sum` writes and `sha256sum -c` reads it. It is for
 //! people who have no Gantry at hand; [`crate::verify`] reads the manifest.
 
-use std::{collections::BTreeMap, fmt, str::FromStr};
+use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -78,11 +78,10 @@ impl From<Sha256Sum> for String {
     }
 }
 
-/// Returns the text of `checksums.sha256`. The names must have no character that `sha256sum` escapes; those of a
-/// [`PackagePath`](crate::path::PackagePath) have none.
-pub fn checksums(files: &BTreeMap<String, Sha256Sum>) -> String {
-    let lines: Vec<String> = files.iter().map(|(name, sum)| format!("{sum}  {name}\n")).collect();
-    lines.concat()
+/// Returns a line of `checksums.sha256`. The name must have no character that `sha256sum` escapes; that of a
+/// [`PackagePath`](crate::path::PackagePath) has none.
+pub fn line(name: &str, sum: Sha256Sum) -> String {
+    format!("{sum}  {name}\n")
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use crate::{checksums::Sha256Sum, path::PackagePath};
 
 /// Name of the database dump in the package.
 pub const DUMP: &str = "db/dump.sql";
+/// Name, in a difference, of the file with the pieces of the dump that the base lacks.
+pub const DUMP_PIECES: &str = "db/dump.pieces";
 /// Where a restore puts its backup of the database as it was before. What lies there does not belong to the package.
 pub const RESTORE_BACKUPS: &str = "db/pre_restore_backup";
 /// Name of the program in the package.

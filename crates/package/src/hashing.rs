@@ -1,5 +1,7 @@
 //! SHA-256 whose state can be written down, so that hashing goes on after a restart where it stopped.
 
+use std::io::{self, Write};
+
 use sha2::{
     Digest, Sha256,
     digest::common::hazmat::{SerializableState, SerializedState},
@@ -37,6 +39,36 @@ impl Hasher {
             *byte = u8::from_str_radix(state.get(2 * at..2 * at + 2)?, 16).ok()?;
         }
         Sha256::deserialize(&bytes).ok().map(Self)
+    }
+}
+
+/// A writer that hashes what goes through it.
+#[derive(Debug)]
+pub(crate) struct Hashed<T> {
+    inner: T,
+    hasher: Hasher,
+}
+
+impl<T> Hashed<T> {
+    pub(crate) fn new(inner: T) -> Self {
+        Self { inner, hasher: Hasher::default() }
+    }
+
+    /// Returns the sum of all that went through.
+    pub(crate) fn finish(self) -> Sha256Sum {
+        self.hasher.finish()
+    }
+}
+
+impl<T: Write> Write for Hashed<T> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let n = self.inner.write(buffer)?;
+        self.hasher.update(&buffer[..n]);
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
     }
 }
 

@@ -11,10 +11,14 @@ pub mod images;
 pub mod manifest;
 pub mod model_manifest;
 pub mod package;
+#[cfg(test)]
+mod page;
+mod passing;
 pub mod path;
 pub mod sbom;
 pub mod sign;
 pub mod source;
+pub mod stop;
 pub mod unpack;
 pub mod verify;
 pub mod writer;

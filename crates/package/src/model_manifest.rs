@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    manifest::{FORMAT_VERSION, ManifestError},
+    manifest::{ManifestError, known},
     path::PackagePath,
 };
 
@@ -55,9 +55,7 @@ impl ModelManifest {
             return Err(ManifestError::TooLarge);
         }
         let Version { format_version } = serde_json::from_slice(text)?;
-        if format_version > FORMAT_VERSION {
-            return Err(ManifestError::Newer(format_version));
-        }
+        known(format_version)?;
         Ok(serde_json::from_slice(text)?)
     }
 

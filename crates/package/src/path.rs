@@ -1,8 +1,13 @@
 //! Names of the files in a package. A package may come from anybody, so a name is checked before a file is opened by it.
 
-use std::{fmt, path::Path, path::PathBuf};
+use std::{
+    borrow::Cow,
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use serde::{Deserialize, Serialize};
+use unicode_normalization::UnicodeNormalization;
 
 /// Longest name, in bytes: what Linux opens, less room for the folder that the package lies in.
 const LONGEST: usize = 2048;
@@ -60,9 +65,14 @@ impl PackagePath {
         dir.join(&self.0)
     }
 
-    /// Returns the name as file systems without regard to case see it. Two files of a package must differ in it.
-    pub fn folded(&self) -> String {
-        self.0.to_lowercase()
+    /// Returns the name as file systems see it that have no regard to case, nor to whether a letter and its accent are one character
+    /// or two (macOS). Two files of a package must differ in it.
+    pub fn folded(&self) -> Cow<'_, str> {
+        // Nearly all names are so, and a package may have half a million.
+        if self.0.bytes().all(|it| it.is_ascii() && !it.is_ascii_uppercase()) {
+            return Cow::Borrowed(&self.0);
+        }
+        Cow::Owned(self.0.to_lowercase().nfc().collect())
     }
 }
 
@@ -100,19 +110,23 @@ impl LinkTarget {
     }
 
     /// Returns whether the link at `path` points to something below the first folder of `path`, such as `models`, without
-    /// leaving that folder on the way.
+    /// leaving that folder on the way, whatever other links there are, of this package or of one that was imported before.
+    ///
+    /// A link lies in a folder that is none itself, so `..` at its beginning goes where it seems to go. Behind a name it could go up
+    /// from where another link leads: there it is refused, and each link stays inside as long as all others do.
     pub fn stays_in_folder(&self, path: &PackagePath) -> bool {
         // `models/a/link` is in a folder of depth 2, and depth 0 is outside `models`.
         let mut depth = path.as_str().matches('/').count();
+        let mut goes_down = false;
         if depth == 0 || self.0.is_empty() || self.0.len() > LONGEST || self.0.chars().any(char::is_control) {
             return false;
         }
         for part in self.0.split('/') {
             match part {
                 "" | "." => return false,
-                ".." if depth <= 1 => return false,
+                ".." if depth <= 1 || goes_down => return false,
                 ".." => depth -= 1,
-                _ => depth += 1,
+                _ => goes_down = true,
             }
         }
         true
@@ -199,9 +213,10 @@ mod tests {
 
     #[test]
     fn names_that_differ_in_case_only_are_the_same_when_folded() {
-        let folded = |name| PackagePath::new(name).unwrap().folded();
+        let folded = |name| PackagePath::new(name).unwrap().folded().into_owned();
         assert_eq!(folded("Models/ÄX"), folded("models/äx"));
         assert_ne!(folded("a/b"), folded("a/c"));
+        assert_eq!(folded("models/\u{e9}"), folded("models/E\u{301}"), "one character or two");
     }
 
     #[test]
@@ -218,6 +233,9 @@ mod tests {
             ("a//b", false),
             ("./a", false),
             ("a\nb", false),
+            ("../..", true),
+            ("other/../config.json", false),
+            ("../../blobs/../x", false),
         ] {
             assert_eq!(LinkTarget::new(target).stays_in_folder(&link), good, "{target:?}");
         }

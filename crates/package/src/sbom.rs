@@ -1,13 +1,17 @@
 //! `sbom.cdx.json`: the bill of materials of a package, `CycloneDX` 1.6 in JSON (<https://cyclonedx.org/docs/1.6/json/>). It has
 //! what the manifest says and no more: what is inside an image is not known here, and the document says that it is incomplete.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    io::{self, BufWriter, Write},
+};
 
+use serde::{Serialize, Serializer, ser::SerializeSeq};
 use serde_json::{Value, json};
 
 use crate::{
     checksums::Sha256Sum,
-    contents::{Image, Model, PROGRAM, Program},
+    contents::{Gateway, Image, Model, PROGRAM, Program},
     manifest::{FileEntry, Manifest},
     path::PackagePath,
 };
@@ -15,31 +19,12 @@ use crate::{
 /// Registry of an image whose reference names none.
 const DEFAULT_REGISTRY: &str = "docker.io";
 
-/// Returns the bill of materials, the same for the same manifest. `licences` has the licence of models, by
-/// [`Model::id`], as their model cards name it.
-pub fn sbom(manifest: &Manifest, licences: &BTreeMap<i64, String>) -> Vec<u8> {
-    let contents = &manifest.contents;
-    let gateway = contents.gateway.as_ref().map(|it| {
-        let program = manifest.files.iter().find(|(path, _)| path.as_str() == PROGRAM);
-        with(
-            json!({ "type": "application", "bom-ref": "gateway", "name": "gantry", "version": it.version }),
-            [
-                ("hashes", program.map(|(_, file)| hashes(file.sha256))),
-                ("properties", Some(properties([("platform", &it.platform)]))),
-            ],
-        )
-    });
-    let images = contents.images.iter().map(image);
-    let models = contents.models.iter().map(|it| model(it, manifest, licences.get(&it.id)));
-    let programs = contents.programs.iter().map(program);
-    let components: Vec<Value> = gateway.into_iter().chain(images).chain(models).chain(programs).collect();
-    let refs: Vec<Value> = components.iter().map(|it| it["bom-ref"].clone()).collect();
-    let bom = json!({
-        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
-        "bomFormat": "CycloneDX",
-        "specVersion": "1.6",
-    });
-    let serial = is_uuid(&manifest.id).then(|| format!("urn:uuid:{}", manifest.id).into());
+/// Writes the bill of materials, the same for the same manifest. `licences` has the licence of models, by [`Model::id`], as
+/// their model cards name it. Files of weights, of which there may be very many, are held one at a time.
+///
+/// # Errors
+/// Those of `to`.
+pub fn sbom(manifest: &Manifest, licences: &BTreeMap<i64, String>, to: &mut dyn Write) -> io::Result<()> {
     let metadata = json!({
         "timestamp": manifest.created_at,
         "tools": {
@@ -49,14 +34,86 @@ pub fn sbom(manifest: &Manifest, licences: &BTreeMap<i64, String>) -> Vec<u8> {
             "type": "application", "bom-ref": "package", "name": "Gantry deployment package", "version": manifest.id,
         },
     });
-    let rest = [
-        ("serialNumber", serial),
-        ("version", Some(1.into())),
-        ("metadata", Some(metadata)),
-        ("components", Some(components.into())),
-        ("compositions", Some(json!([{ "aggregate": "incomplete", "assemblies": refs }]))),
-    ];
-    format!("{:#}\n", with(bom, rest)).into_bytes()
+    let gateway = manifest.contents.gateway.as_ref().map(|it| gateway(it, manifest));
+    let components = Components { manifest, licences, gateway };
+    let refs = components.refs();
+    let bom = Bom {
+        schema: "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        format: "CycloneDX",
+        spec_version: "1.6",
+        serial_number: is_uuid(&manifest.id).then(|| format!("urn:uuid:{}", manifest.id)),
+        version: 1,
+        metadata,
+        components,
+        compositions: json!([{ "aggregate": "incomplete", "assemblies": refs }]),
+    };
+    let mut to = BufWriter::new(to);
+    serde_json::to_writer_pretty(&mut to, &bom)?;
+    to.write_all(b"\n")?;
+    to.flush()
+}
+
+/// The document.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Bom<'a> {
+    #[serde(rename = "$schema")]
+    schema: &'static str,
+    #[serde(rename = "bomFormat")]
+    format: &'static str,
+    spec_version: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    serial_number: Option<String>,
+    version: u32,
+    metadata: Value,
+    components: Components<'a>,
+    compositions: Value,
+}
+
+/// Everything that is in the package, or has to be where it is used.
+struct Components<'a> {
+    manifest: &'a Manifest,
+    licences: &'a BTreeMap<i64, String>,
+    gateway: Option<Value>,
+}
+
+impl Components<'_> {
+    /// Returns the names by which the document refers to them, in their order.
+    fn refs(&self) -> Vec<String> {
+        let contents = &self.manifest.contents;
+        let gateway = self.gateway.iter().map(|_| GATEWAY.to_owned());
+        let images = contents.images.iter().map(image_ref);
+        let models = contents.models.iter().map(model_ref);
+        gateway.chain(images).chain(models).chain(contents.programs.iter().map(program_ref)).collect()
+    }
+}
+
+impl Serialize for Components<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let contents = &self.manifest.contents;
+        let mut list = to.serialize_seq(None)?;
+        self.gateway.iter().try_for_each(|it| list.serialize_element(it))?;
+        contents.images.iter().try_for_each(|it| list.serialize_element(&image(it)))?;
+        for it in &contents.models {
+            list.serialize_element(&model(it, self.manifest, self.licences.get(&it.id)))?;
+        }
+        contents.programs.iter().try_for_each(|it| list.serialize_element(&program(it)))?;
+        list.end()
+    }
+}
+
+/// The name by which the document refers to the gateway's program.
+const GATEWAY: &str = "gateway";
+
+fn gateway(it: &Gateway, manifest: &Manifest) -> Value {
+    let program = manifest.files.iter().find(|(path, _)| path.as_str() == PROGRAM);
+    with(
+        json!({ "type": "application", "bom-ref": GATEWAY, "name": "gantry", "version": it.version }),
+        [
+            ("hashes", program.map(|(_, file)| hashes(file.sha256))),
+            ("properties", Some(properties([("platform", &it.platform)]))),
+        ],
+    )
 }
 
 /// Adds the fields that have a value to an object.
@@ -86,7 +143,7 @@ fn image(it: &Image) -> Value {
     with(
         json!({
             "type": "container",
-            "bom-ref": format!("image:{}", it.reference),
+            "bom-ref": image_ref(it),
             "name": reference.repository,
         }),
         [
@@ -98,35 +155,73 @@ fn image(it: &Image) -> Value {
     )
 }
 
-fn model(it: &Model, manifest: &Manifest, licence: Option<&String>) -> Value {
-    let files: Vec<Value> = it
-        .weights
-        .iter()
-        .flat_map(|place| files_at(manifest, place))
-        .map(|(path, file)| json!({ "type": "file", "name": path, "hashes": hashes(file.sha256) }))
-        .collect();
+fn image_ref(it: &Image) -> String {
+    format!("image:{}", it.reference)
+}
+
+fn model_ref(it: &Model) -> String {
+    format!("model:{}", it.id)
+}
+
+fn program_ref(it: &Program) -> String {
+    format!("program:{}", it.engine)
+}
+
+/// A model with the files of its weights.
+#[derive(Serialize)]
+struct ModelComponent<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(rename = "bom-ref")]
+    bom_ref: String,
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    licenses: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    components: Option<Weights<'a>>,
+    properties: Value,
+}
+
+fn model<'a>(it: &'a Model, manifest: &'a Manifest, licence: Option<&String>) -> ModelComponent<'a> {
     let facts = [("served_name", &it.served_name)].into_iter();
     let facts = facts.chain(it.image.iter().map(|image| ("runs_in", image)));
-    with(
-        json!({
-            "type": "machine-learning-model",
-            "bom-ref": format!("model:{}", it.id),
-            "name": it.name,
-        }),
-        [
-            // A name and no SPDX id: model cards have ids of their own.
-            ("licenses", licence.map(|it| json!([{ "license": { "name": it } }]))),
-            ("components", (!files.is_empty()).then_some(files.into())),
-            ("properties", Some(properties(facts))),
-        ],
-    )
+    let weights = Weights { model: it, manifest };
+    let has_some = weights.files().next().is_some();
+    ModelComponent {
+        kind: "machine-learning-model",
+        bom_ref: model_ref(it),
+        name: &it.name,
+        // A name and no SPDX id: model cards have ids of their own.
+        licenses: licence.map(|it| json!([{ "license": { "name": it } }])),
+        components: has_some.then_some(weights),
+        properties: properties(facts),
+    }
+}
+
+/// The files of a model's weights.
+struct Weights<'a> {
+    model: &'a Model,
+    manifest: &'a Manifest,
+}
+
+impl Weights<'_> {
+    fn files(&self) -> impl Iterator<Item = (&PackagePath, &FileEntry)> {
+        self.model.weights.iter().flat_map(|place| files_at(self.manifest, place))
+    }
+}
+
+impl Serialize for Weights<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let file = |(path, file): (&PackagePath, &FileEntry)| json!({ "type": "file", "name": path, "hashes": hashes(file.sha256) });
+        to.collect_seq(self.files().map(file))
+    }
 }
 
 fn program(it: &Program) -> Value {
     with(
         json!({
             "type": "application",
-            "bom-ref": format!("program:{}", it.engine),
+            "bom-ref": program_ref(it),
             "name": it.engine,
         }),
         [
@@ -250,10 +345,16 @@ mod tests {
         Manifest::parse(text.to_string().as_bytes()).unwrap()
     }
 
+    fn written(manifest: &Manifest, licences: &BTreeMap<i64, String>) -> String {
+        let mut text = Vec::new();
+        sbom(manifest, licences, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
     #[test]
     fn the_example_is_what_is_written() {
         let licences = BTreeMap::from([(7, "apache-2.0".to_owned())]);
-        let written = String::from_utf8(sbom(&manifest(), &licences)).unwrap();
+        let written = written(&manifest(), &licences);
         if std::env::var_os("GANTRY_UPDATE_SBOM").is_some() {
             std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/example.cdx.json"), &written).unwrap();
         }
@@ -280,7 +381,7 @@ mod tests {
     fn an_id_that_is_no_uuid_is_no_serial_number() {
         let mut manifest = manifest();
         "x".clone_into(&mut manifest.id);
-        let bom: Value = serde_json::from_slice(&sbom(&manifest, &BTreeMap::new())).unwrap();
+        let bom: Value = serde_json::from_str(&written(&manifest, &BTreeMap::new())).unwrap();
         assert!(bom.get("serialNumber").is_none() && bom["metadata"]["component"]["version"] == "x");
         assert!(bom["components"][3].get("licenses").is_none());
         assert!(!is_uuid("0190F0F0-0000-7000-8000-000000000001") && !is_uuid("0190f0f0-0000-7000-8000"));

@@ -13,7 +13,10 @@ use std::{
 use minisign::{ErrorKind, KeyPair, PublicKeyBox, SecretKeyBox, SignatureBox};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::{manifest::SIGNATURE, package::open_file};
+use crate::{
+    manifest::SIGNATURE,
+    package::{Package, open_file},
+};
 
 /// Largest file with a signature or a key that is read, in bytes.
 pub const LARGEST_FILE: usize = 4096;
@@ -61,6 +64,8 @@ pub enum SignatureError {
     Missing,
     #[error("`{SIGNATURE}` can't be read: {0}")]
     Unreadable(#[from] io::Error),
+    #[error("the manifest can't be read once more: {0}")]
+    Manifest(io::Error),
     #[error("`{SIGNATURE}` is no signature in minisign's format: {0}")]
     Malformed(&'static str),
     #[error("`{SIGNATURE}` was made with the key {found}, and the given key is {wanted}")]
@@ -189,7 +194,7 @@ pub fn generate(password: Option<&SecretString>) -> Result<KeyFiles, KeyError> {
 ///
 /// # Errors
 /// The id can't be in a comment, or the system gives no random numbers.
-pub fn sign(manifest: &[u8], id: &str, at: &str, key: &SecretKey) -> Result<String, KeyError> {
+pub fn sign(manifest: impl Read, id: &str, at: &str, key: &SecretKey) -> Result<String, KeyError> {
     if id.len() > LONGEST_ID || id.chars().any(char::is_control) {
         return Err(KeyError::Id);
     }
@@ -262,6 +267,14 @@ impl Signature {
     /// Returns which key the signature says it was made with. Before [`Signature::verify`] anybody may have written that.
     pub fn key_id(&self) -> KeyId {
         KeyId::new(self.0.keynum())
+    }
+
+    /// Verifies that the holder of the key signed the manifest of a package, as [`Self::verify`] does.
+    ///
+    /// # Errors
+    /// Those of [`Self::verify`]; the manifest can't be read, or was changed since the package was opened.
+    pub fn verify_package(&self, package: &Package, key: &PublicKey) -> Result<String, SignatureError> {
+        self.verify(&package.manifest_text().map_err(SignatureError::Manifest)?, key)
     }
 
     /// Verifies that the holder of the key signed these bytes of a manifest, and returns the comment that they signed with

@@ -1,6 +1,7 @@
 //! What of a folder goes into a package: its files and links, looked at before anything is written.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -20,9 +21,8 @@ const DEEPEST: usize = 64;
 /// A file to be copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceFile {
-    /// Its name in the package.
+    /// Its name in the package. [`Roots::from`] says where it lies.
     pub path: PackagePath,
-    pub from: PathBuf,
     /// Bytes.
     pub size: u64,
 }
@@ -32,6 +32,21 @@ pub struct SourceFile {
 pub struct Source {
     pub files: Vec<SourceFile>,
     pub links: Vec<(PackagePath, LinkTarget)>,
+    /// Files that are no weights yet, by their names: downloads that have not ended. For people.
+    pub left_out: BTreeSet<String>,
+    pub roots: Roots,
+}
+
+/// The folders that files come from, by the folder of the package that they go into.
+#[derive(Debug, Default)]
+pub struct Roots(BTreeMap<String, PathBuf>);
+
+impl Roots {
+    /// Returns where a file of the package comes from.
+    pub fn from(&self, path: &PackagePath) -> PathBuf {
+        let root = self.0.get(path.top()).cloned().unwrap_or_default();
+        path.below_top().map_or_else(|| root.clone(), |it| root.join(it))
+    }
 }
 
 /// Why a folder can't be carried as it is.
@@ -51,12 +66,14 @@ impl Source {
     }
 
     /// Adds what is at `below` in the folder `root`: a file, or a folder with everything in it. In the package it lies in
-    /// `top`. Downloads that have not ended, locks and what an import has not put in place yet are left out.
+    /// `top`. Downloads that have not ended are [left out](Self::left_out), and so are folders of locks and of an import or export that is
+    /// under way.
     ///
     /// # Errors
     /// [`SourceError::Unusable`] for a link that leads out of the folder (following it could carry anything), and for a name
     /// that is not the same file on every file system.
     pub fn add(&mut self, root: &Path, below: &Path, top: &str) -> Result<(), SourceError> {
+        self.roots.0.insert(top.to_owned(), root.to_owned());
         let mut walk = Walk { root, top, problems: Vec::new(), source: self };
         walk.visit(below, 0)?;
         let mut problems = walk.problems;
@@ -101,20 +118,26 @@ impl Walk<'_> {
                 .and_then(|it| it.map(|entry| Ok(entry?.file_name())).collect())
                 .map_err(failed)?;
             names.sort();
-            for name in names.iter().filter(|it| !is_left_out(&it.to_string_lossy())) {
+            for name in names.iter().filter(|it| !is_of_others(&it.to_string_lossy())) {
                 self.visit(&below.join(name), depth + 1)?;
             }
             return Ok(());
         }
+        // What a model names as its weights is carried whatever its name.
+        if depth > 0 && found.is_file() && is_unfinished(&below.to_string_lossy()) {
+            self.source.left_out.insert(format!("{}/{}", self.top, below.display()));
+            return Ok(());
+        }
         let Some(path) = self.path(below, &from) else { return Ok(()) };
         if found.is_file() {
-            self.source.files.push(SourceFile { path, from, size: found.size() });
+            self.source.files.push(SourceFile { path, size: found.size() });
         } else if found.is_symlink() {
             let target = fs::read_link(&from).map_err(failed)?;
             match target.to_str().map(LinkTarget::new).filter(|it| it.stays_in_folder(&path)) {
                 Some(target) => self.source.links.push((path, target)),
                 None => self.problems.push(format!(
-                    "{} is a link that leads out of {}, to {}: put the file itself there, or remove the link",
+                    "{} is a link that leads out of {}, or goes up behind a name, to {}: put the file itself there, or remove the \
+                     link",
                     from.display(),
                     self.root.display(),
                     target.display()
@@ -137,11 +160,14 @@ impl Walk<'_> {
     }
 }
 
-fn is_left_out(name: &str) -> bool {
-    let ends = [".incomplete", ".lock", ".part", ".downloadInProgress"];
-    [".locks", "lost+found", STAGING].contains(&name)
-        || name.starts_with(QUARANTINE)
-        || ends.iter().any(|it| name.ends_with(it))
+/// Whether a folder of this name belongs to the file system, to the hub's client or to a job of the gateway.
+fn is_of_others(name: &str) -> bool {
+    [".locks", "lost+found", STAGING].contains(&name) || name.starts_with(QUARANTINE)
+}
+
+/// Whether a file is, by its name, a download that has not ended.
+fn is_unfinished(name: &str) -> bool {
+    [".incomplete", ".part", ".downloadInProgress"].iter().any(|it| name.ends_with(it))
 }
 
 #[cfg(test)]
@@ -169,18 +195,30 @@ mod tests {
             (dir.path().join("hub/.locks/x/y.lock"), ""),
             (dir.path().join(format!("{QUARANTINE}7/x")), "half"),
             (dir.path().join("a.gguf"), "gguf"),
+            (dir.path().join("hub/poetry.lock"), "packed"),
         ] {
             fs::write(path, text).unwrap();
         }
         symlink("../../blobs/00ff", snapshot.join("model.safetensors")).unwrap();
         let mut source = Source::default();
         source.add(dir.path(), Path::new(""), "hub-cache").unwrap();
-        assert_eq!(names(&source), ["hub-cache/a.gguf", "hub-cache/hub/models--a--b/blobs/00ff"]);
-        assert_eq!(source.size(), 11);
+        assert_eq!(
+            names(&source),
+            ["hub-cache/a.gguf", "hub-cache/hub/models--a--b/blobs/00ff", "hub-cache/hub/poetry.lock"]
+        );
+        assert_eq!(source.size(), 17);
+        assert_eq!(
+            source.left_out.iter().collect::<Vec<_>>(),
+            ["hub-cache/hub/models--a--b/blobs/11ee.incomplete"]
+        );
+        assert_eq!(source.roots.from(&source.files[1].path), blobs.join("00ff"));
         let (link, target) = &source.links[0];
         assert_eq!(link.as_str(), "hub-cache/hub/models--a--b/snapshots/1/model.safetensors");
         assert_eq!(target.as_str(), "../../blobs/00ff");
 
+        let mut named = Source::default();
+        named.add(dir.path(), Path::new("hub/models--a--b/blobs/11ee.incomplete"), "hub-cache").unwrap();
+        assert_eq!(names(&named), ["hub-cache/hub/models--a--b/blobs/11ee.incomplete"]);
         let mut part = Source::default();
         part.add(dir.path(), Path::new("a.gguf"), "models").unwrap();
         part.add(dir.path(), Path::new("a.gguf"), "models").unwrap();

@@ -19,6 +19,7 @@ use crate::{
     manifest::FileEntry,
     package::{Package, open_file},
     path::PackagePath,
+    stop::is_stop,
     verify::Progress,
 };
 
@@ -40,17 +41,17 @@ pub struct Unpack<'a> {
 
 /// What an [`Unpack`] would do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct UnpackPlan {
+pub struct UnpackPlan<'a> {
     /// Files that are not there yet.
-    pub missing: Vec<PackagePath>,
+    pub missing: Vec<&'a PackagePath>,
     /// Bytes of those.
     pub bytes: u64,
     /// Files that are there with the same size. Their content is compared before anything is put in place.
-    pub present: Vec<PackagePath>,
+    pub present: Vec<&'a PackagePath>,
     /// Names that something else has: a file of another size, a folder, a link.
-    pub taken: Vec<PackagePath>,
+    pub taken: Vec<&'a PackagePath>,
     /// Links that are not there yet.
-    pub links: Vec<PackagePath>,
+    pub links: Vec<&'a PackagePath>,
 }
 
 /// Why files can't be unpacked. Nothing was put in place unless the variant says so.
@@ -68,15 +69,46 @@ pub enum UnpackError {
 
 fn at(what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> UnpackError {
     let what = what.to_string();
-    move |error| match error.kind() {
-        io::ErrorKind::Interrupted => UnpackError::Stopped,
-        _ => UnpackError::Io { what, error },
+    move |error| if is_stop(&error) { UnpackError::Stopped } else { UnpackError::Io { what, error } }
+}
+
+/// Files that are verified and wait in their quarantine folder. Dropping this removes them.
+#[derive(Debug)]
+pub struct Staged<'a> {
+    plan: UnpackPlan<'a>,
+    quarantine: PathBuf,
+    to: PathBuf,
+}
+
+impl<'a> Staged<'a> {
+    fn is_empty(&self) -> bool {
+        self.plan.missing.is_empty() && self.plan.links.is_empty()
+    }
+
+    /// Gives the files their names.
+    ///
+    /// # Errors
+    /// A name was taken by somebody else in the last moment: then what was put in place before is whole, and another run does
+    /// the rest.
+    pub fn place(mut self) -> Result<UnpackPlan<'a>, UnpackError> {
+        if !self.is_empty() {
+            place(&self.quarantine, &self.to)?;
+            remove(&self.quarantine)?;
+        }
+        Ok(std::mem::take(&mut self.plan))
     }
 }
 
-impl Unpack<'_> {
+impl Drop for Staged<'_> {
+    fn drop(&mut self) {
+        // The next import removes what can't be removed now.
+        let _ = remove(&self.quarantine);
+    }
+}
+
+impl<'a> Unpack<'a> {
     /// Returns what is to be done, by names and sizes alone.
-    pub fn plan(&self) -> UnpackPlan {
+    pub fn plan(&self) -> UnpackPlan<'a> {
         let (mut plan, manifest) = (UnpackPlan::default(), self.package.manifest());
         for path in self.names() {
             let target = self.target(path);
@@ -84,27 +116,26 @@ impl Unpack<'_> {
             match (manifest.files.get(path), manifest.links.get(path), found) {
                 (Some(entry), _, Err(_)) => {
                     plan.bytes = plan.bytes.saturating_add(entry.size);
-                    plan.missing.push(path.clone());
+                    plan.missing.push(path);
                 }
                 (Some(entry), _, Ok(found)) if found.is_file() && found.len() == entry.size => {
-                    plan.present.push(path.clone());
+                    plan.present.push(path);
                 }
-                (_, Some(_), Err(_)) => plan.links.push(path.clone()),
+                (_, Some(_), Err(_)) => plan.links.push(path),
                 (_, Some(link), Ok(_))
                     if fs::read_link(&target).is_ok_and(|it| it == Path::new(link.as_str())) => {}
-                _ => plan.taken.push(path.clone()),
+                _ => plan.taken.push(path),
             }
         }
         plan
     }
 
-    /// Unpacks what is missing. `id` makes the name of the quarantine folder; what an earlier run under the same name left is
-    /// removed.
+    /// Copies what is missing into a quarantine folder, and verifies it and what is there already. `id` makes the name of the
+    /// folder; what an earlier run under the same name left is removed.
     ///
     /// # Errors
-    /// Nothing was put in place, unless a name was taken by somebody else in the last moment: then what was put in place
-    /// before is whole, and another run does the rest.
-    pub fn run(&self, id: &str, progress: &Progress) -> Result<UnpackPlan, UnpackError> {
+    /// Something is not as the manifest says, can't be copied, or has another content where it would go.
+    pub fn stage(&self, id: &str, progress: &Progress) -> Result<Staged<'a>, UnpackError> {
         let plan = self.plan();
         if let Some(path) = plan.taken.first() {
             return Err(UnpackError::Taken(self.target(path)));
@@ -112,17 +143,16 @@ impl Unpack<'_> {
         for path in &plan.present {
             self.compare(path, progress)?;
         }
-        if plan.missing.is_empty() && plan.links.is_empty() {
-            return Ok(plan);
-        }
         let quarantine = self.to.join(format!("{QUARANTINE}{id}"));
         remove(&quarantine)?;
-        let done = self.fill(&quarantine, &plan, progress).and_then(|()| place(&quarantine, self.to));
-        let removed = remove(&quarantine);
-        done.and(removed).map(|()| plan)
+        let staged = Staged { plan, quarantine, to: self.to.to_owned() };
+        if !staged.is_empty() {
+            self.fill(&staged.quarantine, &staged.plan, progress)?;
+        }
+        Ok(staged)
     }
 
-    fn names(&self) -> impl Iterator<Item = &PackagePath> {
+    fn names(&self) -> impl Iterator<Item = &'a PackagePath> {
         let manifest = self.package.manifest();
         let all = manifest.files.keys().chain(manifest.links.keys());
         all.filter(|it| self.places.iter().any(|place| it.is_at(place)) && it.below_top().is_some())
@@ -141,13 +171,13 @@ impl Unpack<'_> {
         if sum == entry.sha256 { Ok(()) } else { Err(UnpackError::Taken(target)) }
     }
 
-    fn fill(&self, quarantine: &Path, plan: &UnpackPlan, progress: &Progress) -> Result<(), UnpackError> {
+    fn fill(&self, quarantine: &Path, plan: &UnpackPlan<'_>, progress: &Progress) -> Result<(), UnpackError> {
         folders(quarantine)?;
-        for path in &plan.missing {
+        for path in plan.missing.iter().copied() {
             let Some(entry) = self.package.manifest().files.get(path) else { continue };
             self.copy(path, entry, &quarantine.join(path.below_top().unwrap_or_default()), progress)?;
         }
-        for path in &plan.links {
+        for path in plan.links.iter().copied() {
             let Some(link) = self.package.manifest().links.get(path) else { continue };
             let to = quarantine.join(path.below_top().unwrap_or_default());
             parent_folders(&to)?;
@@ -204,9 +234,7 @@ pub fn remove_quarantines(to: &Path) -> Result<(), UnpackError> {
 fn pour(from: &mut dyn Read, mut to: Option<&mut File>, progress: &Progress) -> io::Result<Hasher> {
     let (mut hasher, mut buffer) = (Hasher::default(), vec![0; PIECE]);
     loop {
-        if progress.stop.load(Relaxed) {
-            return Err(io::ErrorKind::Interrupted.into());
-        }
+        progress.go_on()?;
         let n = match from.read(&mut buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             read => read?,
@@ -290,9 +318,12 @@ mod tests {
         writer.finish(&origin, &Contents::default(), None).unwrap()
     }
 
-    fn run(package: &Package, to: &TempDir, places: &[&str]) -> Result<UnpackPlan, UnpackError> {
+    /// Returns what was missing, and the bytes of that.
+    fn run(package: &Package, to: &TempDir, places: &[&str]) -> Result<(Vec<PackagePath>, u64), UnpackError> {
         let places: Vec<_> = places.iter().map(|it| path(it)).collect();
-        Unpack { package, places: &places, to: to.path() }.run("7", &Progress::default())
+        let unpack = Unpack { package, places: &places, to: to.path() };
+        let done = unpack.stage("7", &Progress::default())?.place()?;
+        Ok((done.missing.into_iter().cloned().collect(), done.bytes))
     }
 
     fn names(dir: &Path) -> Vec<String> {
@@ -312,14 +343,14 @@ mod tests {
         fs::create_dir_all(to.path().join(format!("{QUARANTINE}7/rest"))).unwrap();
         let before = fs::metadata(to.path().join("a/one")).unwrap().ino();
         let plan = run(&package, &to, &["models/a", "models/b.gguf"]).unwrap();
-        assert_eq!((plan.missing, plan.bytes), (vec![path("models/a/two"), path("models/b.gguf")], 12 + 13));
+        assert_eq!(plan, (vec![path("models/a/two"), path("models/b.gguf")], 12 + 13));
         assert_eq!(names(to.path()), ["a", "b.gguf"]);
         assert_eq!(names(&to.path().join("a")), ["link", "one", "own", "two"]);
         assert_eq!(fs::read_link(to.path().join("a/link")).unwrap(), Path::new("one"));
         let file = fs::metadata(to.path().join("b.gguf")).unwrap();
         assert_eq!(file.mode() & 0o777, 0o644, "engines run as other users");
         assert_eq!(fs::metadata(to.path().join("a/one")).unwrap().ino(), before);
-        assert_eq!(run(&package, &to, &["models"]).unwrap().missing, []);
+        assert_eq!(run(&package, &to, &["models"]).unwrap().0, []);
     }
 
     #[test]
@@ -347,7 +378,11 @@ mod tests {
         let stopped = Progress::default();
         stopped.stop.store(true, Relaxed);
         let unpack = Unpack { package: &package, places: &[path("models/a")], to: to.path() };
-        assert!(matches!(unpack.run("7", &stopped), Err(UnpackError::Stopped)));
+        assert!(matches!(unpack.stage("7", &stopped), Err(UnpackError::Stopped)));
+        assert_eq!(names(to.path()), [""; 0]);
+        let staged = unpack.stage("7", &Progress::default()).unwrap();
+        assert_eq!(names(to.path()), [format!("{QUARANTINE}7")], "nothing has its name yet");
+        drop(staged);
         assert_eq!(names(to.path()), [""; 0]);
     }
 }

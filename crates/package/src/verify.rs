@@ -1,9 +1,11 @@
 //! Compares a package with its manifest: every file, on all CPUs, without a network and without a gateway.
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
+    ffi::OsStr,
     fs,
-    io::{self, Read},
+    io::{self, BufRead, BufReader, Read},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -17,9 +19,10 @@ use crate::{
     checksums::Sha256Sum,
     contents::RESTORE_BACKUPS,
     hashing::Hasher,
-    manifest::{CHECKSUMS, FileEntry, MANIFEST, SIGNATURE, STAGING},
+    manifest::{CHECKSUMS, FileEntry, MANIFEST, OnDisk, PARTS, SIGNATURE, STAGING},
     package::{Package, open_file},
     path::PackagePath,
+    stop::stopped,
 };
 
 /// Bytes that are read at a time; each thread has one such buffer.
@@ -45,6 +48,16 @@ pub enum Problem {
     Unreadable { path: PathBuf, why: String },
     #[error("`{CHECKSUMS}` is not the list of the manifest's checksums")]
     Checksums,
+    /// Nothing reads it, and the package is whole without it.
+    #[error("`{0}` was left by an operating system and does not belong to the package: it can be removed")]
+    Litter(PathBuf),
+}
+
+impl Problem {
+    /// Returns whether the package is not whole because of it.
+    pub fn is_damage(&self) -> bool {
+        !matches!(self, Self::Litter(_))
+    }
 }
 
 /// How far work on a package is, and whether it is to stop. It is shared with the thread that shows it.
@@ -56,34 +69,46 @@ pub struct Progress {
     pub stop: AtomicBool,
 }
 
+impl Progress {
+    /// Ends what reads or writes once the work is to stop.
+    ///
+    /// # Errors
+    /// That of [`stopped`].
+    pub fn go_on(&self) -> io::Result<()> {
+        if self.stop.load(Relaxed) { Err(stopped()) } else { Ok(()) }
+    }
+}
+
 /// Compares a package with its manifest, by `threads` threads. Returns what is wrong, sorted, at most 1,000 problems; nothing
-/// if the package is whole. Files in a base are compared if the package has its base with it. Links are never followed.
+/// if the package is whole. Parts are read a second time, for their own sums. Files in a base are compared if the package has its base with it. Links are never followed.
 ///
 /// # Errors
-/// [`io::ErrorKind::Interrupted`] if it was stopped; an error if the folder itself can't be read.
+/// That of [`stopped`] if it was stopped; an error if the folder itself can't be read.
 pub fn verify(package: &Package, threads: usize, progress: &Progress) -> io::Result<Vec<Problem>> {
     let manifest = package.manifest();
     let on_disk = manifest.on_disk();
     let mut problems = strangers(package.dir(), &on_disk)?;
-    if !list_is(package.dir(), &manifest.checksums(package.manifest_sha256())) {
+    let wrong = wrong_size(package.dir(), &on_disk);
+    let parts = parts(&on_disk, &wrong);
+    // The list of checksums needs the memory.
+    drop(on_disk);
+    if !list_is(package.dir(), manifest.checksum_lines(package.manifest_sha256())) {
         problems.push(Problem::Checksums);
     }
-    let wrong = wrong_size(package.dir(), &on_disk);
     let is_there = |file: &FileEntry| !file.in_base || package.base().is_some();
     let files = manifest.files.iter().filter(|(path, file)| is_there(file) && !wrong.contains_key(path));
     let mut files: Vec<_> = files.collect();
     problems.extend(wrong.into_values());
     // The largest files first, so that no thread begins one when the others have ended.
     files.sort_by_key(|(_, file)| std::cmp::Reverse(file.size));
-    let work = Work { package, files, next: AtomicUsize::new(0), found: Mutex::new(problems), progress };
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(problems));
+    let work = Work { package, files, parts, next, found, progress };
     std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, work.files.len().max(1)) {
+        for _ in 0..threads.clamp(1, (work.files.len() + work.parts.len()).max(1)) {
             scope.spawn(|| work.run());
         }
     });
-    if progress.stop.load(Relaxed) {
-        return Err(io::ErrorKind::Interrupted.into());
-    }
+    progress.go_on()?;
     let mut problems = work.found.into_inner();
     problems.sort();
     problems.dedup();
@@ -95,7 +120,9 @@ pub fn verify(package: &Package, threads: usize, progress: &Progress) -> io::Res
 struct Work<'a> {
     package: &'a Package,
     files: Vec<(&'a PackagePath, &'a FileEntry)>,
-    /// Index of the next file that no thread has begun.
+    /// Their sums are proven by no file: a file may end in the middle of a part.
+    parts: Vec<(PackagePath, Sha256Sum)>,
+    /// Index of the next file or part that no thread has begun.
     next: AtomicUsize,
     found: Mutex<Vec<Problem>>,
     progress: &'a Progress,
@@ -104,11 +131,17 @@ struct Work<'a> {
 impl Work<'_> {
     fn run(&self) {
         let mut buffer = vec![0; PIECE];
-        while let Some((path, file)) = self.files.get(self.next.fetch_add(1, Relaxed)) {
-            if self.progress.stop.load(Relaxed) {
+        while !self.progress.stop.load(Relaxed) {
+            let n = self.next.fetch_add(1, Relaxed);
+            let problem = if let Some((path, file)) = self.files.get(n) {
+                let content = self.package.content(path);
+                compare(path, content, file.sha256, &mut buffer, self.progress)
+            } else if let Some((path, sha256)) = self.parts.get(n - self.files.len()) {
+                let content = open_file(&path.below(self.package.dir()));
+                compare(path, content, *sha256, &mut buffer, self.progress)
+            } else {
                 return;
-            }
-            let problem = compare(self.package, path, file, &mut buffer, self.progress);
+            };
             self.found.lock().extend(problem);
         }
     }
@@ -116,11 +149,8 @@ impl Work<'_> {
 
 /// Returns what lies in the folder and does not belong to the package. Backups that a restore from it made do, and so does
 /// an export into it that has not ended.
-pub(crate) fn strangers(
-    dir: &Path,
-    on_disk: &BTreeMap<String, (u64, Sha256Sum)>,
-) -> io::Result<Vec<Problem>> {
-    let (mut problems, mut folders) = (Vec::new(), vec![PathBuf::new()]);
+pub(crate) fn strangers(dir: &Path, on_disk: &OnDisk<'_>) -> io::Result<Vec<Problem>> {
+    let (mut problems, mut litter, mut folders) = (Vec::new(), Vec::new(), vec![PathBuf::new()]);
     while let Some(folder) = folders.pop() {
         let entries = match fs::read_dir(dir.join(&folder)) {
             Ok(entries) => entries,
@@ -139,6 +169,9 @@ pub(crate) fn strangers(
                 }
             } else if !kind.is_file() {
                 problems.push(Problem::NotAFile(path));
+            } else if !is_known(&path, on_disk) && is_litter(&entry.file_name()) {
+                litter.push(Problem::Litter(path));
+                litter.truncate(MOST_PROBLEMS);
             } else if !is_known(&path, on_disk) {
                 problems.push(Problem::Extra(path));
             }
@@ -147,27 +180,41 @@ pub(crate) fn strangers(
             }
         }
     }
+    problems.extend(litter);
     Ok(problems)
 }
 
-fn is_known(path: &Path, on_disk: &BTreeMap<String, (u64, Sha256Sum)>) -> bool {
+/// Whether macOS or Windows leaves files of this name in each folder that somebody looks into.
+fn is_litter(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    [".DS_Store", "Thumbs.db", "desktop.ini"].contains(&&*name) || name.starts_with("._")
+}
+
+fn is_known(path: &Path, on_disk: &OnDisk<'_>) -> bool {
     let Some(name) = path.to_str() else { return false };
     [MANIFEST, CHECKSUMS, SIGNATURE].contains(&name) || on_disk.contains_key(name)
 }
 
-/// Returns whether `checksums.sha256` has this text. Nothing more of it is read.
-fn list_is(dir: &Path, wanted: &str) -> bool {
+/// Returns whether `checksums.sha256` has these lines. Nothing more of it is read.
+fn list_is(dir: &Path, wanted: impl Iterator<Item = String>) -> bool {
     let Ok(file) = open_file(&dir.join(CHECKSUMS)) else { return false };
-    let mut text = Vec::new();
-    file.take(wanted.len() as u64 + 1).read_to_end(&mut text).is_ok() && text == wanted.as_bytes()
+    let (mut file, mut found) = (BufReader::new(file), Vec::new());
+    for line in wanted {
+        found.clear();
+        let read = (&mut file).take(line.len() as u64).read_to_end(&mut found);
+        if read.is_err() || found != line.as_bytes() {
+            return false;
+        }
+    }
+    file.fill_buf().is_ok_and(<[u8]>::is_empty)
 }
 
 /// Returns which files are missing, are no files or have another size. This opens none of them.
-fn wrong_size(dir: &Path, on_disk: &BTreeMap<String, (u64, Sha256Sum)>) -> BTreeMap<PackagePath, Problem> {
-    let problem = |(name, (wanted, _)): (&String, &(u64, Sha256Sum))| {
+fn wrong_size(dir: &Path, on_disk: &OnDisk<'_>) -> BTreeMap<PackagePath, Problem> {
+    let problem = |(name, (wanted, _)): (&Cow<'_, str>, &(u64, Sha256Sum))| {
         let path = PackagePath::new(name).ok()?;
         let problem = match fs::symlink_metadata(path.below(dir)) {
-            Ok(found) if !found.is_file() => Problem::NotAFile(name.into()),
+            Ok(found) if !found.is_file() => Problem::NotAFile(name.as_ref().into()),
             Ok(found) if found.len() == *wanted => return None,
             Ok(found) => Problem::Size { path: path.clone(), wanted: *wanted, found: found.len() },
             Err(error) => unreadable(&path, &error),
@@ -184,21 +231,30 @@ fn unreadable(path: &PackagePath, why: &io::Error) -> Problem {
     }
 }
 
+/// Returns the parts that have their size, with their sums.
+fn parts(on_disk: &OnDisk<'_>, wrong: &BTreeMap<PackagePath, Problem>) -> Vec<(PackagePath, Sha256Sum)> {
+    let of = |(name, (_, sha256)): (&Cow<'_, str>, &(u64, Sha256Sum))| {
+        let path = PackagePath::new(name).ok().filter(|it| it.top() == PARTS && !wrong.contains_key(it))?;
+        Some((path, *sha256))
+    };
+    on_disk.iter().filter_map(of).collect()
+}
+
 /// Returns what is wrong with a file.
 fn compare(
-    package: &Package,
     path: &PackagePath,
-    wanted: &FileEntry,
+    content: io::Result<impl Read>,
+    wanted: Sha256Sum,
     buffer: &mut [u8],
     progress: &Progress,
 ) -> Option<Problem> {
-    let mut content = match package.content(path) {
+    let mut content = match content {
         Ok(content) => content,
         Err(error) => return Some(unreadable(path, &error)),
     };
     match sum(&mut content, buffer, progress) {
         Ok(None) => None,
-        Ok(Some(sum)) if sum == wanted.sha256 => None,
+        Ok(Some(sum)) if sum == wanted => None,
         Ok(Some(_)) => Some(Problem::Content(path.clone())),
         Err(error) => Some(unreadable(path, &error)),
     }
@@ -257,6 +313,7 @@ mod tests {
             contents: Contents::default(),
             files: entries,
             links: BTreeMap::new(),
+            pieces: BTreeMap::new(),
         };
         let text = manifest.to_json().unwrap();
         let sums = manifest.checksums(Sha256Sum(Sha256::digest(&text).into()));
@@ -309,6 +366,20 @@ mod tests {
     }
 
     #[test]
+    fn what_an_operating_system_left_is_named_and_is_no_damage() {
+        let dir = package(&[("a", b"one"), ("d/._own", b"of the package")]);
+        for name in [".DS_Store", "d/Thumbs.db", "d/._e"] {
+            fs::write(dir.path().join(name), "x").unwrap();
+        }
+        let found = verify(&Package::open(dir.path()).unwrap(), 1, &Progress::default()).unwrap();
+        let litter = [".DS_Store", "d/._e", "d/Thumbs.db"].map(|it| Problem::Litter(it.into()));
+        assert_eq!(found, litter);
+        assert!(!found.iter().any(Problem::is_damage));
+        fs::write(dir.path().join("d/other"), "x").unwrap();
+        assert!(problems(&dir).contains(&"`d/other` is not in the manifest".to_owned()));
+    }
+
+    #[test]
     fn a_link_in_place_of_a_file_is_not_followed() {
         let dir = package(&[("a", b"one"), ("d/e", b"four")]);
         let outside = tempfile::tempdir().unwrap();
@@ -325,7 +396,7 @@ mod tests {
         let progress = Progress::default();
         progress.stop.store(true, Relaxed);
         let stopped = verify(&Package::open(dir.path()).unwrap(), 1, &progress).unwrap_err();
-        assert_eq!(stopped.kind(), io::ErrorKind::Interrupted);
+        assert!(crate::stop::is_stop(&stopped), "{stopped}");
     }
 
     proptest! {

@@ -111,6 +111,9 @@ pub struct RuntimeInfo {
 pub type Progress = Box<dyn Fn(u64, u64) + Send + Sync>;
 
 /// A container runtime. Every call but the streams has a deadline, and every call may be repeated.
+///
+/// An image that is named by a digest is looked for under
+/// [`tag_of_digest`](gantry_domain::image::tag_of_digest), too: that is its name if it came out of an archive.
 pub trait Runtime: Send + Sync + 'static {
     /// Returns what it is and can do.
     fn traits(&self) -> Traits;

@@ -19,10 +19,10 @@ use axum::{
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture, stream};
 use gantry_admin_api::ports::{
-    self, Allowances, Checks, DataPlane, EngineLog, Engines, Hub, HubRepository, Image, Images, LimitHolder,
-    Live, LiveRoute, LoadedImages, LogStream, Preview, PreviousLog, Spent, TestReport, TestType,
+    self, Allowances, Checks, DataPlane, EngineLog, Engines, Hub, HubFile, HubRepository, Image, Images,
+    LimitHolder, Live, LiveRoute, LoadedImages, LogStream, Preview, PreviousLog, Spent, TestReport, TestType,
 };
-use gantry_control::{Control, jobs::image_load, runtime_status::Drift};
+use gantry_control::{Control, hub, jobs::image_load, runtime_status::Drift};
 use gantry_dataplane::{
     Other,
     limits::{Moment, Subject},
@@ -264,7 +264,9 @@ impl Hub for Adapter {
         let (control, repo_id) = (Arc::clone(&self.control), repo_id.to_owned());
         async move {
             let found = control.hub.repository(&repo_id, token.as_ref()).await?;
-            Ok(HubRepository { config: found.config, files: found.files })
+            let file = |it: hub::File| HubFile { path: it.path, size_bytes: it.size };
+            let files = found.files.map(|it| it.into_iter().map(file).collect());
+            Ok(HubRepository { config: found.config, files })
         }
         .boxed()
     }

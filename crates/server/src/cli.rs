@@ -1,7 +1,13 @@
 //! The command line: what needs the gateway's own parts is run here, every other verb by `gantry-cli`.
 
-use std::{collections::BTreeMap, io, io::Write, path::Path, process::ExitCode};
+use std::{
+    collections::BTreeMap,
+    io::{self, IsTerminal, Write},
+    path::Path,
+    process::ExitCode,
+};
 
+use anyhow::Context;
 use clap::ArgMatches;
 use gantry_cli::{Exit, command};
 use gantry_connect::HttpUrl;
@@ -12,8 +18,11 @@ use tracing_subscriber::EnvFilter;
 use crate::{
     commands::{audit, backup, db, doctor, egress, owner, restore, supervisor, upgrade},
     demo::Demo,
-    sealing, serve,
+    sealing, serve, telemetry,
 };
+
+/// What a failed write to standard output is called.
+const NO_OUTPUT: &str = "can't write the output";
 
 pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
     // A shell asks for completions of a word.
@@ -24,7 +33,7 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
         Ok(matches) => matches,
         Err(mut error) => {
             gantry_cli::tip(&mut error);
-            error.print()?;
+            print_of_clap(&error)?;
             return Ok(ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage.code())));
         }
     };
@@ -34,7 +43,7 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
     match matches.subcommand() {
         Some(("settings", sub)) => {
             let (_, entries) = settings(sub)?;
-            print_settings(&entries, sub.get_flag("json"))?;
+            print_settings(&entries, sub.get_flag("json")).context(NO_OUTPUT)?;
             Ok(ExitCode::SUCCESS)
         }
         Some(("audit", sub)) if audit::is_offline(sub) => audit::run(sub, |it| Ok(settings(it)?.0)),
@@ -59,7 +68,8 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
         Some((verb, _)) if !before.is_empty() => Ok(refuse(verb, &before)),
         Some((verb, sub)) => Ok(ExitCode::from(gantry_cli::run(verb, sub).code())),
         None if before.is_empty() => {
-            write!(io::stdout().lock(), "{}", command().render_help())?;
+            let mut out = io::stdout().lock();
+            write!(out, "{}", command().render_help()).and_then(|()| out.flush()).context(NO_OUTPUT)?;
             Ok(ExitCode::SUCCESS)
         }
         // Settings without a verb start the gateway.
@@ -128,8 +138,7 @@ fn settings(
     }
     let sources = Sources::from_process(flags, environment()?.into_iter(), Path::new("."))?;
     if let Some(why) = &sources.passed_over {
-        // Ignored: if standard error fails, the failure can't be reported anywhere.
-        let _ = writeln!(io::stderr().lock(), "gantry: {why}");
+        gantry_cli::tell(&format!("gantry: {why}\n"));
     }
     let (settings, entries) = Settings::load(&sources)?;
     settings.check()?;
@@ -155,7 +164,20 @@ fn check_texts(settings: &Settings) -> Result<(), SettingsError> {
     Ok(())
 }
 
-fn print_settings(entries: &[Entry], json: bool) -> anyhow::Result<()> {
+/// Prints the help that was asked for, or why the command line is wrong.
+fn print_of_clap(text: &clap::Error) -> anyhow::Result<()> {
+    if text.use_stderr() && io::stderr().is_terminal() {
+        // In colours. Ignored: if standard error fails, the failure can't be reported anywhere.
+        let _ = text.print();
+    } else if text.use_stderr() {
+        gantry_cli::tell(&text.render().to_string());
+    } else {
+        text.print().and_then(|()| io::stdout().flush()).context(NO_OUTPUT)?;
+    }
+    Ok(())
+}
+
+fn print_settings(entries: &[Entry], json: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if json {
         let rows: Vec<_> = entries.iter().map(Entry::to_json).collect();
@@ -180,15 +202,11 @@ fn print_settings(entries: &[Entry], json: bool) -> anyhow::Result<()> {
 /// is no error.
 pub(crate) fn complain(error: &anyhow::Error) -> ExitCode {
     let pipe = error.root_cause().downcast_ref::<io::Error>();
-    if pipe.is_some_and(|it| it.kind() == io::ErrorKind::BrokenPipe) {
+    // A connection to a database breaks with the same error.
+    if pipe.is_some_and(|it| it.kind() == io::ErrorKind::BrokenPipe) && gantry_cli::is_reader_gone() {
         return ExitCode::SUCCESS;
     }
-    let mut out = io::stderr().lock();
-    // Ignored: if standard error fails, the failure can't be reported anywhere.
-    let _ = writeln!(out, "gantry: {error}");
-    for cause in error.chain().skip(1) {
-        let _ = writeln!(out, "  because: {cause}");
-    }
+    gantry_cli::tell(&telemetry::complaint(error));
     ExitCode::FAILURE
 }
 

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, bail};
 
-use crate::secrets::private_dir;
+use crate::{account, secrets::private_dir};
 
 /// Held while the gateway lives. The kernel lets go of it when the process dies, however that happens.
 #[derive(Debug)]
@@ -19,6 +19,7 @@ pub(crate) struct Lock(#[expect(dead_code, reason = "held, not used")] File);
 /// bound, so that a second gateway fails with this error and no other, and changes nothing.
 pub(crate) fn lock(dir: &Path) -> anyhow::Result<Lock> {
     private_dir(dir)?;
+    account::check_made(dir)?;
     take(&dir.join("lock"), || {
         format!(
             "another gateway uses DATA_DIR ({}): stop it first, or give this one a DATA_DIR of its own",

@@ -1,7 +1,7 @@
 //! `gantry serve --demo`: a model through the real lifecycle, with a real key, so that a newcomer has an answer in a
 //! minute: a simulated one, or a file. Does nothing to an installation that has models of its own.
 
-use std::{io::Write, net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::Context;
 use gantry_admin_api::App;
@@ -19,7 +19,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::secrets;
+use crate::{outlet::say, secrets};
 
 /// Served name of the simulated model, and name of the organisation and user that own the key.
 const NAME: &str = "demo";
@@ -42,14 +42,6 @@ pub(crate) enum Demo {
     Simulated,
     /// A GGUF file, by llama.cpp. The path is one for a model's `local_path`.
     File(String),
-}
-
-/// Prints for the person at the terminal; the log goes to standard error.
-pub(crate) fn say(text: &str) {
-    let mut out = std::io::stdout().lock();
-    // Ignored: a closed standard output is no reason to stop the gateway.
-    let _ = writeln!(out, "{text}");
-    let _ = out.flush();
 }
 
 /// Shows the demo. `docker_host` is the Docker host on which the simulator's image is made if it is missing, in the

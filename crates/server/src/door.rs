@@ -4,9 +4,16 @@
 //! The door is a Unix socket with an abstract name that contains the port. There is no file to find or to clean up,
 //! the kernel says which user asks, and like the port it belongs to a network namespace. Secrets never go through it.
 
-use std::{fs, io, net::SocketAddr, os::unix::fs::MetadataExt, path::Path, path::PathBuf, time::Duration};
+use std::{
+    fs, io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use gantry_cli::doctor::Limits;
+use gantry_connect::sockets;
 use gantry_settings::{Entry, Origin};
 use rustix::process::getuid;
 use serde::{Deserialize, Serialize};
@@ -143,19 +150,20 @@ pub(crate) async fn serve(door: Option<Door>, stop: CancellationToken) {
 pub(crate) enum Answer {
     /// No gateway has a door there.
     Nobody,
-    /// The door belongs to another user, with this id.
+    /// The door belongs to another user, with this id, whom this program does not believe.
     Refused(u32),
     /// The gateway's report, and the id of the user that it runs as.
     Told(Box<Told>, u32),
 }
 
-pub(crate) async fn ask(port: u16) -> Answer {
+/// Asks the gateway at a port of this machine. `data_dir` is the one in the settings of the program that asks.
+pub(crate) async fn ask(port: u16, data_dir: &Path) -> Answer {
     let told = async {
         let stream = UnixStream::connect(name(port)).await?;
         let (uid, own) = (stream.peer_cred()?.uid(), getuid().as_raw());
-        // Any local user can bind the name. Unless this program runs as root, it trusts only doors of its own user and
-        // of root.
-        if own != 0 && uid != own && uid != 0 {
+        // Any local user can bind the name.
+        let is_believed = uid == own || uid == 0 || (own == 0 && serves(uid, port, data_dir));
+        if !is_believed {
             return Ok(Answer::Refused(uid));
         }
         let mut text = Vec::new();
@@ -164,6 +172,16 @@ pub(crate) async fn ask(port: u16) -> Answer {
         Ok::<_, io::Error>(told.map_or(Answer::Refused(uid), |told| Answer::Told(Box::new(told), uid)))
     };
     timeout(PATIENCE, told).await.ok().and_then(Result::ok).unwrap_or(Answer::Nobody)
+}
+
+/// Returns whether root takes a user's door for that of a gateway: if the user owns what listens at the port, or the data
+/// directory in root's own settings. The port alone is not enough to ask for, since systemd may have opened it.
+fn serves(uid: u32, port: u16, data_dir: &Path) -> bool {
+    let listens =
+        |ip: IpAddr| sockets::owner(SocketAddr::new(ip, port), None).is_ok_and(|it| it == Some(uid));
+    listens(Ipv4Addr::LOCALHOST.into())
+        || listens(Ipv6Addr::LOCALHOST.into())
+        || fs::metadata(data_dir).is_ok_and(|it| it.uid() == uid)
 }
 
 /// Returns the ports of the gateways that run on this machine, from the kernel's list of Unix sockets (`proc_net(5)`).

@@ -2,6 +2,7 @@
 //! engine that is a process (`gantry engine-shim`, started by the gateway only), the client (the other verbs) and small
 //! tools.
 
+mod account;
 mod activation;
 mod adapters;
 mod before_upgrade;
@@ -20,6 +21,7 @@ mod metrics;
 mod monitor;
 mod notify;
 mod otlp;
+mod outlet;
 mod own_inference;
 mod runtime_health;
 mod sealing;

@@ -9,7 +9,7 @@ use gantry_store::{Seal, Store};
 use secrecy::{ExposeSecret, SecretString};
 use tracing::{error, info};
 
-use crate::{commands::locked::Locks, secrets};
+use crate::{account, commands::locked::Locks, secrets};
 
 /// File in `DATA_DIR/secrets`: one key a line, the first one encrypts.
 pub(crate) const FILE: &str = "database-keys";
@@ -71,6 +71,7 @@ pub(crate) fn run(
 ) -> anyhow::Result<ExitCode> {
     let (_, sub) = matches.subcommand().context("say `rotate`")?;
     let settings = load_settings(sub)?;
+    account::enter(&settings)?;
     ensure!(
         settings.data.secrets_key.is_none(),
         "the keys come from SECRETS_KEY: put a new key in front of the present one there, separated by a comma, and \
@@ -104,7 +105,7 @@ pub(crate) fn run(
         store.close().await;
         text
     })?;
-    writeln!(std::io::stdout(), "{text}").context("standard output is closed")?;
+    writeln!(std::io::stdout(), "{text}").context("can't write the output")?;
     Ok(ExitCode::SUCCESS)
 }
 

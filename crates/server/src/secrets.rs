@@ -3,7 +3,7 @@
 use std::{
     fs::{self, DirBuilder, OpenOptions},
     io::{ErrorKind, Write},
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::Path,
 };
 
@@ -67,11 +67,6 @@ pub(crate) fn replace(dir: &Path, name: &str, secret: &SecretString) -> anyhow::
         .mode(0o600)
         .open(&part)
         .with_context(said)?;
-    // Root may run this for a gateway of another user. That user gets the file, because its gateway has to read it.
-    let (made, folder) = (file.metadata().with_context(said)?, fs::metadata(dir).with_context(said)?);
-    if made.uid() != folder.uid() {
-        std::os::unix::fs::fchown(&file, Some(folder.uid()), Some(folder.gid())).with_context(said)?;
-    }
     file.write_all(secret.expose_secret().as_bytes()).and_then(|()| file.sync_all()).with_context(said)?;
     fs::rename(&part, &path).with_context(said)
 }

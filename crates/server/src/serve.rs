@@ -27,8 +27,11 @@ use tokio::{
 use tracing::{error, info, warn};
 
 use crate::{
+    account,
     activation::Sockets,
-    adapters, demo, door, engine_runtime, instance_id, metrics, notify, otlp, secrets,
+    adapters, demo, door, engine_runtime, instance_id, metrics, notify, otlp,
+    outlet::{self, Outlet},
+    secrets,
     shutdown::{End, Signals},
     storage::Storage,
     supervisor::Supervisor,
@@ -46,16 +49,37 @@ pub(crate) fn run(
     entries: &[Entry],
     demo: Option<demo::Demo>,
 ) -> anyhow::Result<ExitCode> {
-    telemetry::init(&settings)?;
+    account::stays_root(&settings)?;
+    // Done while the process has one thread; the log has another one.
+    let sockets = Sockets::take()?;
+    sockets.apply(&mut settings)?;
+    let log = telemetry::init(&settings)?;
+    let code = match serve(settings, entries, demo, sockets, &log) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            log.put(telemetry::complaint(&error).as_bytes());
+            ExitCode::FAILURE
+        }
+    };
+    log.finish();
+    Ok(code)
+}
+
+/// Returns whether all was as it should be.
+fn serve(
+    settings: Settings,
+    entries: &[Entry],
+    demo: Option<demo::Demo>,
+    sockets: Sockets,
+    log: &Arc<Outlet>,
+) -> anyhow::Result<bool> {
     // The process's memory and environment hold secrets, so core dumps are off and other programs of this user, such
     // as engines, can't read its memory. Child processes are not affected.
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
         warn!(%error, "other programs of this user can read the memory of the gateway");
     }
-    // Done while the process has one thread.
-    let sockets = Sockets::take()?;
-    sockets.apply(&mut settings)?;
-    let (access, writer) = telemetry::access(&settings)?.unzip();
+    let (access, writer) = telemetry::access(&settings, log)?.unzip();
     // The data plane has its own threads; this runtime is for SQL, containers and the admin API.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -72,7 +96,7 @@ pub(crate) fn run(
     if let Some(writer) = writer {
         writer.finish();
     }
-    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(clean)
 }
 
 /// A gateway that serves requests, and all that has to be ended with it.
@@ -312,7 +336,7 @@ async fn announce(
             "  Set-up      http://{shown}/ui/#setup={token}   (one time: makes the first owner)"
         ));
     }
-    demo::say(&lines.join("\n"));
+    outlet::say(&lines.join("\n"));
     Ok(())
 }
 

@@ -136,7 +136,8 @@ pub(crate) fn app(
         Signals { refresh: Refresh(refresh), wake, phases: control.phases.clone(), feed: Feed::default() };
     let bounds = Bounds {
         seats: Seats::new(settings.listening.event_streams_max),
-        body_room: gantry_admin_api::BodyRoom::default(),
+        body_room: gantry_admin_api::BodyRoom::of_requests(),
+        answer_room: gantry_admin_api::BodyRoom::of_answers(),
         long_reads: gantry_admin_api::LongReads::default(),
     };
     let files = Files {
@@ -264,6 +265,7 @@ pub(crate) fn plane_config(
             n => n,
         },
         max_connections_per_address: settings.listening.connections_per_address_max,
+        idle_timeout: settings.listening.connection_idle_sec,
         trusted_proxies: settings.listening.trusted_proxies.clone(),
         web: web(settings),
         session: Arc::new(move |cookie| cookies.verify(cookie)),

@@ -151,6 +151,10 @@ settings! {
         /// no limit. Connections from `TRUSTED_PROXIES` and from this machine are not counted. Behind any other proxy
         /// all clients share one address.
         connections_per_address_max: u32 = "4096";
+        /// How long a client's connection is kept after an answer, in seconds. Let a proxy drop its connections to the
+        /// gateway earlier (nginx does after 60, Caddy after 120): a request that is sent at the moment at which the gateway
+        /// closes the connection is lost. While half of `CONNECTIONS_MAX` or more are open, it is 10 seconds at most.
+        connection_idle_sec: Duration = "180";
         /// Hosts from which engines may fetch pictures, sounds, films and files that requests refer to; `*` means any.
         /// All other addresses except `data:` are refused, since engines fetch from inside your network.
         media_url_hosts: Hosts = "";

@@ -110,6 +110,7 @@ impl Config {
             || matches!(given.one("--convert"), Some("embed"))
             || matches!(given.one("--task"), Some("embed" | "embedding" | "score"));
         let length = given.one("--max-model-len").and_then(args::vllm::size);
+        let context = length.map_or(TRAINED_CONTEXT, |length| length as u32);
         let drain = given.number("--shutdown-timeout").unwrap_or(0).max(1);
         Ok(Self {
             flavour: Flavour::Vllm,
@@ -120,7 +121,7 @@ impl Config {
             model,
             keys,
             task: if pooling { Task::Embed } else { Task::Generate },
-            context: length.map_or(TRAINED_CONTEXT, |length| length as u32),
+            context,
             batch: u32::MAX,
             slots: given.number("--max-num-seqs").unwrap_or(256),
             metrics: true,
@@ -131,7 +132,7 @@ impl Config {
             prompt_details: given.on("--enable-prompt-tokens-details"),
             router: false,
             drain: Duration::from_secs(drain),
-            faults,
+            faults: faults.with_context(context),
         })
     }
 
@@ -179,7 +180,7 @@ impl Config {
             prompt_details: true,
             router,
             drain: Duration::from_secs(1),
-            faults,
+            faults: faults.with_context(llama_context(&given, version)),
         })
     }
 }
@@ -215,12 +216,7 @@ fn own_options(args: &[String], env: &Env) -> Result<(Flavour, Version, Vec<Stri
 /// Returns the number of slots and the tokens that each may use: `-c` is the total unless the cache is unified.
 fn llama_slots(given: &Given, version: Version) -> (u32, u32) {
     let modern = version >= llama_flags::MODERN_DEFAULTS;
-    let default_context = if modern { TRAINED_CONTEXT } else { 4096 };
-    let total = match given.number::<u32>("--ctx-size") {
-        Some(0) => TRAINED_CONTEXT,
-        Some(total) => total.min(TRAINED_CONTEXT),
-        None => default_context,
-    };
+    let total = llama_context(given, version);
     let pad = |tokens: u32| tokens.next_multiple_of(256);
     match given.number::<i32>("--parallel") {
         Some(n) if n > 0 => {
@@ -228,5 +224,15 @@ fn llama_slots(given: &Given, version: Version) -> (u32, u32) {
             (n as u32, if unified { pad(total) } else { pad(total / n as u32) })
         }
         _ => (if modern { 4 } else { 1 }, pad(total)),
+    }
+}
+
+/// Returns the tokens that all slots have together.
+fn llama_context(given: &Given, version: Version) -> u32 {
+    match given.number::<u32>("--ctx-size") {
+        Some(0) => TRAINED_CONTEXT,
+        Some(total) => total.min(TRAINED_CONTEXT),
+        None if version >= llama_flags::MODERN_DEFAULTS => TRAINED_CONTEXT,
+        None => 4096,
     }
 }

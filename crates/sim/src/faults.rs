@@ -21,6 +21,7 @@ simulator options (each also as GANTRY_SIM_… in the environment, for example G
   --sim-hang-after-tokens N  fall silent in every answer after N tokens
   --sim-wrong-key            answer 401 to every request that needs a key
   --sim-oom                  run out of memory after loading, exit 1
+  --sim-oom-above-context N  do so only with more than N tokens of context
   --sim-no-chat-template     refuse chat as a model without a template does (vLLM)
   --sim-bad-lists N          list the models once, then refuse N times with 500
   --sim-error-status N       answer inference with this HTTP status
@@ -52,6 +53,7 @@ pub struct Faults {
     pub hang_after_tokens: Option<u64>,
     pub wrong_key: bool,
     pub oom: bool,
+    pub oom_above_context: Option<u64>,
     pub no_chat_template: bool,
     pub error_status: Option<u16>,
     pub error_after: Option<u64>,
@@ -70,6 +72,7 @@ const VALUES: &[&str] = &[
     "--sim-crash-after-tokens",
     "--sim-hang-after-tokens",
     "--sim-bad-lists",
+    "--sim-oom-above-context",
     "--sim-error-status",
     "--sim-error-after",
 ];
@@ -114,6 +117,12 @@ impl Faults {
         Ok((faults, rest))
     }
 
+    /// Decides whether this much context, in tokens, makes it run out of memory.
+    pub(crate) fn with_context(self, tokens: u32) -> Self {
+        let too_long = self.oom_above_context.is_some_and(|most| u64::from(tokens) > most);
+        Self { oom: self.oom || too_long, ..self }
+    }
+
     fn set(&mut self, name: &str, value: &str) -> Result<(), Exit> {
         let number =
             || value.parse::<u64>().map_err(|_| refuse(&format!("`{value}` is not a value for `{name}`")));
@@ -135,6 +144,7 @@ impl Faults {
             "--sim-crash-after-tokens" => self.crash_after_tokens = Some(number()?),
             "--sim-hang-after-tokens" => self.hang_after_tokens = Some(number()?),
             "--sim-bad-lists" => self.bad_lists = number()?,
+            "--sim-oom-above-context" => self.oom_above_context = Some(number()?),
             "--sim-error-after" => self.error_after = Some(number()?),
             "--sim-error-status" => {
                 let status = u16::try_from(number()?).ok().filter(|status| (400..600).contains(status));

@@ -363,6 +363,21 @@ async fn loading_ends_and_a_stop_has_the_engines_code() {
     assert_eq!(sim.code().await, 143);
     let sim = Sim::start("--flavour llamacpp -m sim:m --sim-load-seconds 0.05 --sim-oom").await;
     assert_eq!(sim.code().await, 1);
+    // With a limit, only a context above it is too much; it is the sum over all slots.
+    for (context, code) in [("--ctx-size 8448 --parallel 4", 1), ("--ctx-size 8192", 0), ("", 1)] {
+        let line = format!(
+            "--flavour llamacpp -m sim:m --sim-load-seconds 0.05 --sim-oom-above-context 8192 {context}"
+        );
+        let sim = Sim::start(&line).await;
+        if code == 0 {
+            let end = Instant::now() + Duration::from_mins(1);
+            while sim.get("/health").await.status != 200 {
+                assert!(Instant::now() < end);
+            }
+            sim.stop.cancel();
+        }
+        assert_eq!(sim.code().await, code, "{context}");
+    }
 }
 
 #[tokio::test]

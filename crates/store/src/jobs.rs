@@ -165,6 +165,23 @@ impl Tx {
         on_db!(self, |conn| end_with(&mut conn.into(), job).await)
     }
 
+    /// Asks the gateway that does a job to cancel it. Returns `false` if the job has ended.
+    pub async fn want_cancel(&mut self, id: JobId) -> StoreResult<bool> {
+        const SQL: &str = "UPDATE jobs SET cancel_wanted = TRUE WHERE id = $1 AND state = 'running'";
+        let rows = on_db!(self, |conn| {
+            sqlx::query(SQL).bind(id.0).execute(conn).await.map(|done| done.rows_affected())
+        })?;
+        Ok(rows > 0)
+    }
+
+    /// Returns whether somebody asked for the end of a job by [`Self::want_cancel`].
+    pub async fn is_cancel_wanted(&mut self, id: JobId) -> StoreResult<bool> {
+        const SQL: &str = "SELECT cancel_wanted FROM jobs WHERE id = $1";
+        let wanted: Option<bool> =
+            on_db!(self, |conn| sqlx::query_scalar(SQL).bind(id.0).fetch_optional(conn).await)?;
+        Ok(wanted.unwrap_or(false))
+    }
+
     /// Returns a job.
     pub async fn job(&mut self, id: JobId) -> StoreResult<Option<Job>> {
         const SQL: &str = concat!("SELECT ", columns!(), " FROM jobs WHERE id = $1");

@@ -8,13 +8,22 @@ use uuid::Uuid;
 use crate::{
     StoreError, StoreResult, Tx,
     seal::{self, Opened, SecretPlace},
-    tx::on_db,
+    tx::{Conn, on_conn, on_db},
 };
+
+const SET: &str =
+    "INSERT INTO meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
 
 const INSTANCE_ID: &str = "instance_id";
 /// Id of the data directory that a SQLite file belongs to.
 const HOME: &str = "home";
 const MODELS_DIR: &str = "models_base_dir";
+/// What each restore changes, see [`crate::ModelToReconcile::restored`].
+const RESTORED: &str = "restored";
+
+/// Which restore a database comes from: another one after each restore, the default before the first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LastRestore(pub(crate) Option<String>);
 
 impl Tx {
     /// Returns the id of this installation, which the first call makes. Needs a transaction that may write.
@@ -81,6 +90,11 @@ impl Tx {
         Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).bind(key).fetch_optional(conn).await)?)
     }
 
+    /// Returns which restore the database comes from.
+    pub async fn last_restore(&mut self) -> StoreResult<LastRestore> {
+        self.meta_get(RESTORED).await.map(LastRestore)
+    }
+
     /// Returns the models base directory that an owner set, which overrides `MODELS_DIR`.
     pub async fn models_dir(&mut self) -> StoreResult<Option<PathBuf>> {
         Ok(self.meta_get(MODELS_DIR).await?.map(PathBuf::from))
@@ -99,9 +113,14 @@ impl Tx {
 
     /// Adds or replaces a value.
     pub async fn meta_set(&mut self, key: &str, value: &str) -> StoreResult<()> {
-        const SQL: &str = "INSERT INTO meta (key, value) VALUES ($1, $2) \
-                           ON CONFLICT (key) DO UPDATE SET value = excluded.value";
-        on_db!(self, |conn| sqlx::query(SQL).bind(key).bind(value).execute(conn).await.map(drop))?;
+        on_db!(self, |conn| sqlx::query(SET).bind(key).bind(value).execute(conn).await.map(drop))?;
         Ok(())
     }
+}
+
+/// Notes that the rows are those of a restore from here on, with a connection that has the swap's transaction.
+pub(crate) async fn note_restore(conn: &mut Conn<'_>) -> StoreResult<()> {
+    let new = Uuid::now_v7().to_string();
+    on_conn!(conn, |conn| sqlx::query(SET).bind(RESTORED).bind(new).execute(conn).await.map(drop))?;
+    Ok(())
 }

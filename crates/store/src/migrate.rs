@@ -41,6 +41,7 @@ const VERSIONS: &[Version] = versions! {
     11 => "0011_counted_rows",
     12 => "0012_jobs",
     13 => "0013_packages",
+    14 => "0014_wishes",
 };
 
 /// Returns number and file name (without `.sql`) of every schema version, oldest first. They are the same for both

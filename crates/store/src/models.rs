@@ -9,7 +9,7 @@ use gantry_domain::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    Decoded, Seal, StoreError, StoreResult, Tx,
+    Decoded, LastRestore, Seal, StoreError, StoreResult, Tx,
     page::clean,
     seal::SecretPlace,
     tx::{Both, on_db, row},
@@ -39,9 +39,19 @@ row! {
 }
 
 row! {
-    struct Deleting {
+    struct Standing {
         deleting: bool,
+        restored: Option<String>,
     }
+}
+
+/// A model as the reconciler sees it, also if it is archived.
+#[derive(Debug, Clone)]
+pub struct ModelToReconcile {
+    pub model: Model,
+    pub deleting: bool,
+    /// Instances that were seen before another restore belong to another record, even if its id is the same.
+    pub restored: LastRestore,
 }
 
 fn json<T: DeserializeOwned>(text: Option<&str>) -> Result<Option<T>, serde_json::Error> {
@@ -90,6 +100,14 @@ fn decoded(row: ModelRow, seal: &Seal) -> StoreResult<Model> {
     Ok(model)
 }
 
+fn to_reconcile(Both(row, it): Both<ModelRow, Standing>, seal: &Seal) -> StoreResult<ModelToReconcile> {
+    Ok(ModelToReconcile {
+        model: decoded(row, seal)?,
+        deleting: it.deleting,
+        restored: LastRestore(it.restored),
+    })
+}
+
 /// Returns the form in which a draft's secret is stored. A secret that can't be decrypted stays as it is.
 fn hub_token(draft: &ModelDraft, seal: &Seal) -> StoreResult<Option<String>> {
     match &draft.hub_token {
@@ -115,6 +133,13 @@ macro_rules! columns {
     () => {
         "id, name, served_name, task, engine, config, hub_token, archived, wanted, generation, phase, \
          diagnosis, launched, last_good, apply, starts, created_at, updated_at"
+    };
+}
+
+/// The columns of [`Standing`]. One statement reads them with the model, so that both are from before a restore or after it.
+macro_rules! standing {
+    () => {
+        "deleting, (SELECT value FROM meta WHERE key = 'restored') AS restored"
     };
 }
 
@@ -181,20 +206,20 @@ impl Tx {
         Ok(on_db!(self, |conn| sqlx::query_as(SQL).bind(include_archived).fetch_all(conn).await)?)
     }
 
-    /// Returns every model by id, archived ones too, and whether it is being deleted, as far as they can be read.
-    pub async fn models_for_reconcile(&mut self) -> StoreResult<Decoded<(Model, bool)>> {
-        const SQL: &str = concat!("SELECT deleting, ", columns!(), " FROM models ORDER BY id");
-        let rows: Vec<Both<ModelRow, Deleting>> =
+    /// Returns every model by id, archived ones too, as far as they can be read.
+    pub async fn models_for_reconcile(&mut self) -> StoreResult<Decoded<ModelToReconcile>> {
+        const SQL: &str = concat!("SELECT ", standing!(), ", ", columns!(), " FROM models ORDER BY id");
+        let rows: Vec<Both<ModelRow, Standing>> =
             on_db!(self, |conn| sqlx::query_as(SQL).fetch_all(conn).await)?;
-        Decoded::of(rows, |Both(row, it)| Ok((decoded(row, &self.seal)?, it.deleting)))
+        Decoded::of(rows, |it| to_reconcile(it, &self.seal))
     }
 
-    /// Returns one model, also if it is archived or being deleted, and whether it is being deleted.
-    pub async fn model_for_reconcile(&mut self, id: ModelId) -> StoreResult<Option<(Model, bool)>> {
-        const SQL: &str = concat!("SELECT deleting, ", columns!(), " FROM models WHERE id = $1");
-        let row: Option<Both<ModelRow, Deleting>> =
+    /// Returns one model, also if it is archived or being deleted.
+    pub async fn model_for_reconcile(&mut self, id: ModelId) -> StoreResult<Option<ModelToReconcile>> {
+        const SQL: &str = concat!("SELECT ", standing!(), ", ", columns!(), " FROM models WHERE id = $1");
+        let row: Option<Both<ModelRow, Standing>> =
             on_db!(self, |conn| sqlx::query_as(SQL).bind(id.0).fetch_optional(conn).await)?;
-        row.map(|Both(row, it)| Ok((decoded(row, &self.seal)?, it.deleting))).transpose()
+        row.map(|it| to_reconcile(it, &self.seal)).transpose()
     }
 
     /// Replaces identity and settings. What is wanted and what the reconciler saw stay as they are.
@@ -269,16 +294,18 @@ impl Tx {
 
     /// Notes what the reconciler saw of `model`, and what follows from it for its blueprints. Returns `false` and notes
     /// nothing if there was a command since the reconciler looked (the generation is no longer that of `model`), or if
-    /// the model is gone.
+    /// the model is gone: deleted, or another one since a restore.
     ///
     /// A start that begins fixes the blueprint that the container is made from, and notes in which boot of the machine
     /// that is (`boot`, its boot id). An engine that gets ready makes this blueprint the last good one and ends the
     /// apply.
     pub async fn record_phase(&mut self, model: &Model, phase: &Phase, boot: &str) -> StoreResult<bool> {
-        const PLAIN: &str = "UPDATE models SET phase = $3 WHERE id = $1 AND generation = $2";
-        const BEGIN: &str =
-            "UPDATE models SET phase = $3, launched = $4, starts = $5 WHERE id = $1 AND generation = $2";
-        const READY: &str = "UPDATE models SET phase = $3, last_good = $4, apply = $5, diagnosis = NULL WHERE id = $1 AND generation = $2";
+        const PLAIN: &str =
+            "UPDATE models SET phase = $4 WHERE id = $1 AND generation = $2 AND created_at = $3";
+        const BEGIN: &str = "UPDATE models SET phase = $4, launched = $5, starts = $6 \
+                             WHERE id = $1 AND generation = $2 AND created_at = $3";
+        const READY: &str = "UPDATE models SET phase = $4, last_good = $5, apply = $6, diagnosis = NULL \
+                             WHERE id = $1 AND generation = $2 AND created_at = $3";
         self.changes_catalog = true;
         let text = json_text(phase)?;
         let rows = match phase {
@@ -288,7 +315,7 @@ impl Tx {
                 let starts = json_text(&Starts { boot: Some(boot.to_owned()), ..before })?;
                 on_db!(self, |conn| {
                     let query = sqlx::query(BEGIN).bind(model.id.0).bind(model.generation);
-                    let query = query.bind(text).bind(launched).bind(starts);
+                    let query = query.bind(model.created_at.0).bind(text).bind(launched).bind(starts);
                     query.execute(conn).await.map(|done| done.rows_affected())
                 })?
             }
@@ -298,13 +325,13 @@ impl Tx {
                 let apply = apply.as_ref().map(json_text).transpose()?;
                 on_db!(self, |conn| {
                     let query = sqlx::query(READY).bind(model.id.0).bind(model.generation);
-                    let query = query.bind(text).bind(good).bind(apply);
+                    let query = query.bind(model.created_at.0).bind(text).bind(good).bind(apply);
                     query.execute(conn).await.map(|done| done.rows_affected())
                 })?
             }
             _ => on_db!(self, |conn| {
-                let query = sqlx::query(PLAIN).bind(model.id.0).bind(model.generation).bind(text);
-                query.execute(conn).await.map(|done| done.rows_affected())
+                let query = sqlx::query(PLAIN).bind(model.id.0).bind(model.generation);
+                query.bind(model.created_at.0).bind(text).execute(conn).await.map(|done| done.rows_affected())
             })?,
         };
         Ok(rows > 0)
@@ -372,8 +399,8 @@ impl Tx {
     /// `model` was read. Ends an apply that was under way.
     pub async fn start_again(&mut self, model: &Model, starts: &Starts) -> StoreResult<Option<Model>> {
         const SQL: &str = concat!(
-            "UPDATE models SET generation = generation + 1, apply = $3, starts = $4, diagnosis = NULL \
-             WHERE id = $1 AND generation = $2 AND wanted = 'running' AND NOT deleting RETURNING ",
+            "UPDATE models SET generation = generation + 1, apply = $4, starts = $5, diagnosis = NULL \
+             WHERE id = $1 AND generation = $2 AND created_at = $3 AND wanted = 'running' AND NOT deleting RETURNING ",
             columns!()
         );
         self.changes_catalog = true;
@@ -381,7 +408,7 @@ impl Tx {
         let (apply, starts) = (apply.as_ref().map(json_text).transpose()?, json_text(starts)?);
         let row: Option<ModelRow> = on_db!(self, |conn| {
             let query = sqlx::query_as(SQL).bind(model.id.0).bind(model.generation);
-            query.bind(apply).bind(starts).fetch_optional(conn).await
+            query.bind(model.created_at.0).bind(apply).bind(starts).fetch_optional(conn).await
         })?;
         row.map(|it| decoded(it, &self.seal)).transpose()
     }
@@ -410,12 +437,13 @@ impl Tx {
         row.map(|it| decoded(it, &self.seal)).transpose()
     }
 
-    /// Deletes the record and its events at once.
-    pub async fn delete_model(&mut self, id: ModelId) -> StoreResult<bool> {
-        const SQL: &str = "DELETE FROM models WHERE id = $1";
+    /// Deletes the record and its events at once, unless a restore has put another one in its place.
+    pub async fn delete_model(&mut self, model: &Model) -> StoreResult<bool> {
+        const SQL: &str = "DELETE FROM models WHERE id = $1 AND created_at = $2";
         self.changes_catalog = true;
         let rows = on_db!(self, |conn| {
-            sqlx::query(SQL).bind(id.0).execute(conn).await.map(|done| done.rows_affected())
+            let query = sqlx::query(SQL).bind(model.id.0).bind(model.created_at.0);
+            query.execute(conn).await.map(|done| done.rows_affected())
         })?;
         Ok(rows > 0)
     }

@@ -35,8 +35,8 @@ impl Answer {
     pub(crate) async fn read(response: Response) -> Self {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = match response.url().path() {
-            // This stream does not end by itself, so its first chunk is taken as the whole body.
-            "/admin/events" if status == 200 => {
+            // These streams do not end by themselves, so their first chunk is taken as the whole body.
+            "/admin/events" | "/auth/events" if status == 200 => {
                 let mut response = response;
                 let first = response.chunk().await.unwrap().unwrap_or_default();
                 String::from_utf8_lossy(&first).into_owned()

@@ -29,8 +29,6 @@ impl Client {
             .timeout(Duration::from_mins(2))
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
-            // The gateway closes a connection that is silent for 10 s. A request that is sent at that moment is lost.
-            .pool_idle_timeout(Duration::from_secs(5))
             .build()
             .unwrap();
         Self { http, url: url.to_owned(), key: None, gateway: true }
@@ -133,11 +131,10 @@ impl Client {
     /// all usage.
     pub async fn usage_of(&self, request_id: &str) -> Value {
         eventually(&format!("a usage row of {request_id}"), METERED, async || {
-            let rows = self.get("/admin/usage?limit=1000").await.expect(200);
-            let mut rows = rows.as_array().unwrap().iter().filter(|it| it["req_id"] == request_id);
-            let row = rows.next().cloned();
-            assert!(rows.next().is_none(), "one row for {request_id}");
-            row
+            let rows = self.get(&format!("/admin/usage?req_id={request_id}")).await.expect(200);
+            let rows = rows.as_array().unwrap();
+            assert!(rows.len() <= 1, "one row for {request_id}");
+            rows.first().cloned()
         })
         .await
     }

@@ -79,6 +79,11 @@ impl Daemon {
         must(&[&["docker", "-H", &self.host()], args].concat())
     }
 
+    /// Copies an image from the engine that all tests share.
+    pub fn take(&self, image: &str) {
+        must(&["sh", "-c", "docker save \"$1\" | docker -H \"$0\" load", &self.host(), image]);
+    }
+
     /// Sends a signal to the engine, such as `STOP`.
     pub fn signal(&self, signal: &str) {
         must(&["kill", &format!("-{signal}"), &self.child.id().to_string()]);

@@ -228,7 +228,12 @@ impl SmallDisk {
 
     /// Makes the file system read-only. No process may have a file open for writing.
     pub fn read_only(&self) {
-        must(&["mount", "-o", "remount,ro", &self.0.display().to_string()]);
+        self.remount("ro");
+    }
+
+    /// Changes options of the mount.
+    pub fn remount(&self, options: &str) {
+        must(&["mount", "-o", &format!("remount,{options}"), &self.0.display().to_string()]);
     }
 
     /// Frees the room that [`SmallDisk::fill`] used up.
@@ -240,6 +245,46 @@ impl SmallDisk {
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         let _ = run(&["umount", "-l", &self.0.display().to_string()]);
+    }
+}
+
+/// A disk that is pulled out and plugged in again. What it holds stays.
+pub struct LooseDisk {
+    content: PathBuf,
+    at: PathBuf,
+}
+
+impl LooseDisk {
+    /// Plugs the disk with the content of the folder `content` in at `at`. Both are created if needed. Needs root: see
+    /// [`root_with`].
+    pub fn plugged(content: &Path, at: &Path) -> Self {
+        for dir in [content, at] {
+            fs::create_dir_all(dir).unwrap();
+        }
+        let it = Self { content: content.to_owned(), at: at.to_owned() };
+        it.plug();
+        it
+    }
+
+    /// Returns where it is plugged in.
+    pub fn path(&self) -> &Path {
+        &self.at
+    }
+
+    /// Plugs it in.
+    pub fn plug(&self) {
+        must(&["mount", "--bind", &self.content.display().to_string(), &self.at.display().to_string()]);
+    }
+
+    /// Takes it away while it is used. Its place is an empty folder then.
+    pub fn pull(&self) {
+        must(&["umount", "-l", &self.at.display().to_string()]);
+    }
+}
+
+impl Drop for LooseDisk {
+    fn drop(&mut self) {
+        let _ = run(&["umount", "-l", &self.at.display().to_string()]);
     }
 }
 

@@ -159,7 +159,7 @@ impl Gateway {
         other.at(&self.url)
     }
 
-    /// Returns what the gateway has logged so far.
+    /// Returns what the gateway has logged so far; nothing if the log is not a file ([`Options::stderr`]).
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
@@ -272,7 +272,11 @@ async fn spawn(program: &str, options: &Options, dir: &TempDir, schema: Option<&
     if let Some(schema) = schema {
         command.env("DATABASE_URL", schema.url());
     }
-    command.envs(&options.env).stdin(stdin).stdout(Stdio::piped()).stderr(log);
+    let stderr = match &options.stderr {
+        Some(stderr) => Stdio::from(stderr.try_clone().unwrap()),
+        None => Stdio::from(log),
+    };
+    command.envs(&options.env).stdin(stdin).stdout(Stdio::piped()).stderr(stderr);
     let mut child = command.spawn().expect("the program starts");
     let printed = Printed::follow(child.stdout.take().unwrap());
     let deadline = Instant::now() + READY;

@@ -42,7 +42,7 @@ pub use client::{Client, chat};
 pub use contract::documented;
 pub use daemon::Daemon;
 pub use docker::{Foreign, copy, docker, docker_cli, inspect, sim_llamacpp, sim_vllm, simulator};
-pub use faults::{Postgres, SlowCpu, SmallDisk, docker_at_its_place, root_with};
+pub use faults::{LooseDisk, Postgres, SlowCpu, SmallDisk, docker_at_its_place, root_with};
 pub use gateway::Gateway;
 pub use model::{Managed, simulated};
 pub use options::{Database, ModelIds, Options};

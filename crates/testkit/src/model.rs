@@ -82,16 +82,20 @@ impl Managed {
     /// Waits for the state. If the model fails on its way up, fails the test with the reason.
     pub async fn reaches_within(&self, owner: &Client, state: &str, limit: std::time::Duration) -> Value {
         let what = format!("{} becomes {state}", self.served_name);
-        eventually(&what, limit, async || {
+        let deadline = tokio::time::Instant::now() + limit;
+        loop {
             let record = self.record(owner).await;
             if record["state"] == state {
-                return Some(record);
+                return record;
             }
             let failed = record["state"] == "failed" && state != "stopped";
             assert!(!failed, "{what}: {}", record["state_reason"]);
-            None
-        })
-        .await
+            if tokio::time::Instant::now() >= deadline {
+                let readiness = owner.get(&self.path("readiness")).await.json;
+                panic!("not within {limit:?}: {what}: {record}; {readiness}");
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
     }
 
     /// Waits until the model has entered this state `times` times, even if it has left it since.

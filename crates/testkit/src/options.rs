@@ -1,6 +1,6 @@
 //! How a gateway under test is started.
 
-use std::{collections::BTreeMap, net::TcpListener, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::TcpListener, os::fd::OwnedFd, path::Path, sync::Arc, time::Duration};
 
 /// Name and password of the owner of [`Options::owner`].
 pub(crate) const OWNER: (&str, &str) = ("owner", "owner-password");
@@ -54,6 +54,8 @@ pub struct Options {
     pub model_ids: ModelIds,
     /// A socket that is handed to the gateway (`LISTEN_FDS`), as a service manager does.
     pub listener: Option<Arc<TcpListener>>,
+    /// Its standard error, where its log goes; `None`: a file, which [`Gateway::log`](crate::Gateway::log) reads.
+    pub stderr: Option<Arc<OwnedFd>>,
     /// A program that starts it, with its arguments: `prlimit`, `nsenter`. It must become the gateway (`exec`).
     pub wrapper: Vec<String>,
 }
@@ -77,6 +79,7 @@ impl Default for Options {
             owner: true,
             model_ids: ModelIds::FromOne,
             listener: None,
+            stderr: None,
             wrapper: Vec::new(),
         }
     }

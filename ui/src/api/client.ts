@@ -25,16 +25,18 @@ type Sent = {
   body?: unknown;
   signal?: AbortSignal;
   headers?: Record<string, string>;
+  /** Whoever calls finds out by other means whether the gateway is lost. */
+  quiet?: boolean;
 };
 
 /** A page of a list, with the number of entries that the whole list has. */
 export type Page<T> = { items: T[]; total: number };
 
-type Watcher = { signedOut: () => void; answered: () => void; lost: () => void };
-const nobody: Watcher = { signedOut() {}, answered() {}, lost() {} };
+type Watcher = { signedOut: () => void; forbidden: () => void; answered: () => void; lost: () => void };
+const nobody: Watcher = { signedOut() {}, forbidden() {}, answered() {}, lost() {} };
 let watcher = nobody;
 
-/** Sets who hears that the session ended (401), and that the gateway answers or is lost. The application has one. */
+/** Sets who hears that the session ended (401), that the role does not allow something (403), and that the gateway answers or is lost. The application has one. */
 export function watchCalls(of: Partial<Watcher>): void {
   watcher = { ...nobody, ...of };
 }
@@ -50,6 +52,11 @@ export function urlOf(id: OperationId, { path = {}, query = {} }: Pick<Sent, "pa
     search.append(name, String(value));
   }
   return search.size > 0 ? `${filled}?${search}` : filled;
+}
+
+/** The header by which a change is refused (412) if somebody changed the record after this revision. */
+export function ifMatch(revision: string | undefined): Record<string, string> {
+  return revision === undefined ? {} : { "if-match": `"${revision}"` };
 }
 
 /**
@@ -71,7 +78,7 @@ export async function send(id: OperationId, sent: Sent = {}): Promise<Response> 
     });
   } catch (error) {
     if (isAbort(error)) throw error;
-    watcher.lost();
+    if (!sent.quiet) watcher.lost();
     throw new NetworkError(String(error));
   }
   if (response.ok) {
@@ -81,11 +88,12 @@ export async function send(id: OperationId, sent: Sent = {}): Promise<Response> 
   const error = await errorOf(response);
   // A proxy answers these without a code of ours when the gateway behind it is gone.
   if ([502, 503, 504].includes(response.status) && error.code === "unknown") {
-    watcher.lost();
+    if (!sent.quiet) watcher.lost();
     throw new NetworkError(error.message);
   }
   watcher.answered();
   if (error.code === "unauthenticated") watcher.signedOut();
+  if (error.code === "forbidden") watcher.forbidden();
   throw error;
 }
 

@@ -122,6 +122,8 @@ export interface Schemas {
   };
   DryRun: {
     command: string[];
+    /** The options of `command` that only the gateway sets: where the engine listens, what it serves under which name. */
+    gateway_options: string[];
     /** The command as a line for a shell. */
     command_str: string;
     /** No warning is an error: a start would not fail for a reason that is known. */
@@ -183,7 +185,7 @@ export interface Schemas {
     /** Under `/v1/messages` only. */
     type?: "error";
   };
-  ErrorCode: "invalid_json" | "invalid_request" | "duplicate_key" | "parameter_not_allowed" | "context_length_exceeded" | "task_mismatch" | "unauthenticated" | "invalid_credentials" | "invalid_api_key" | "forbidden" | "cross_site_request" | "setup_token_required" | "insufficient_scope" | "model_not_allowed" | "ip_not_allowed" | "hub_access_denied" | "not_found" | "unknown_route" | "model_not_found" | "unsupported_by_engine" | "method_not_allowed" | "request_timeout" | "job_running" | "already_bootstrapped" | "invalid_state" | "served_name_conflict" | "name_conflict" | "last_owner" | "request_too_large" | "unsupported_media_type" | "unknown_host" | "validation_error" | "path_not_allowed" | "model_file_missing" | "rate_limit_exceeded" | "budget_exceeded" | "too_many_streams" | "too_many_attempts" | "request_head_too_large" | "internal" | "engine_error" | "model_unavailable" | "engine_key_mismatch" | "bad_upstream" | "request_loop" | "model_not_running" | "image_not_available" | "hub_unavailable" | "runtime_unavailable" | "host_unavailable" | "request_memory_full" | "streams_exhausted" | "database_busy" | "database_unavailable" | "metering_unavailable" | "shutting_down" | "upstream_timeout";
+  ErrorCode: "invalid_json" | "invalid_request" | "duplicate_key" | "parameter_not_allowed" | "context_length_exceeded" | "task_mismatch" | "unauthenticated" | "invalid_credentials" | "invalid_api_key" | "forbidden" | "cross_site_request" | "setup_token_required" | "insufficient_scope" | "model_not_allowed" | "ip_not_allowed" | "hub_access_denied" | "not_found" | "unknown_route" | "model_not_found" | "unsupported_by_engine" | "method_not_allowed" | "request_timeout" | "job_running" | "already_bootstrapped" | "invalid_state" | "served_name_conflict" | "name_conflict" | "last_owner" | "changed_meanwhile" | "request_too_large" | "unsupported_media_type" | "unknown_host" | "validation_error" | "path_not_allowed" | "model_file_missing" | "rate_limit_exceeded" | "budget_exceeded" | "too_many_streams" | "too_many_attempts" | "request_head_too_large" | "internal" | "engine_error" | "model_unavailable" | "engine_key_mismatch" | "bad_upstream" | "request_loop" | "model_not_running" | "image_not_available" | "hub_unavailable" | "runtime_unavailable" | "host_unavailable" | "request_memory_full" | "streams_exhausted" | "database_busy" | "database_unavailable" | "metering_unavailable" | "shutting_down" | "upstream_timeout";
   Event: {
     event?: "snapshot" | "reset" | "model" | "model_deleted" | "pull" | "log" | "log_end" | "job" | "restore_drill" | "lag";
     id?: string;
@@ -219,6 +221,11 @@ export interface Schemas {
     temperature_c: number | null;
     /** Watts. */
     power_w: number | null;
+  };
+  GpuParts: {
+    weights_gb: number;
+    kv_cache_gb: number;
+    overhead_gb: number;
   };
   HubSummary: {
     architecture: string | null;
@@ -379,6 +386,8 @@ export interface Schemas {
     /** The limits in force: with the gateway's defaults, under the limits of the user and the organisation. */
     effective_limits: Schemas["Limits"];
     budget: Schemas["Budgets"] | null;
+    /** For `If-Match`: it changes with everything of the key that can be changed. */
+    revision: string;
   };
   LimitMode: "enforce" | "shadow";
   Limits: {
@@ -424,6 +433,8 @@ export interface Schemas {
     /** Fields that are not set: what is shown of them is the default. */
     defaulted: string[];
     updated_at: string;
+    /** For `If-Match`: it changes with everything of the record that can be changed, but for the hub's token. */
+    revision: string;
     /** `offline`: the engine uses local files only. `online`: the engine fetches the weights from the model hub and caches them. Unset: online when there is a `repo_id` and no `local_path`. */
     mode: "online" | "offline";
     /** Model-hub repository (online mode). */
@@ -771,6 +782,8 @@ export interface Schemas {
     overhead_gb: number;
     total_gb: number;
     per_gpu_gb: number[];
+    /** What each entry of `per_gpu_gb` is for. */
+    gpu_parts: Schemas["GpuParts"][];
     fits: boolean | null;
     available_gb: number | null;
     gpu_indexes: number[];
@@ -813,6 +826,8 @@ export interface Schemas {
     /** The limits in force: with the gateway's defaults, under the limits of the user and the organisation. */
     effective_limits: Schemas["Limits"];
     budget: Schemas["Budgets"] | null;
+    /** For `If-Match`: it changes with everything of the key that can be changed. */
+    revision: string;
     /** Shown in this answer only. */
     token: string;
   };
@@ -847,6 +862,14 @@ export interface Schemas {
     budget_tokens_day: number | null;
     budget_tokens_month: number | null;
     budget: Schemas["Budgets"] | null;
+    /** For `If-Match`: it changes with everything of the organisation that can be changed. */
+    revision: string;
+  };
+  OwnEvent: {
+    event?: "models";
+    id?: string;
+    retry?: number;
+    data: string;
   };
   Point: {
     /** The end of the interval. */
@@ -1013,6 +1036,8 @@ export interface Schemas {
     budget_tokens_day: number | null;
     budget_tokens_month: number | null;
     budget: Schemas["Budgets"] | null;
+    /** For `If-Match`: it changes with everything of the user that can be changed. */
+    revision: string;
   };
   VllmModel: {
     id: number;
@@ -1049,6 +1074,8 @@ export interface Schemas {
     /** Fields that are not set: what is shown of them is the default. */
     defaulted: string[];
     updated_at: string;
+    /** For `If-Match`: it changes with everything of the record that can be changed, but for the hub's token. */
+    revision: string;
     /** `offline`: the engine uses local files only. `online`: the engine fetches the weights from the model hub and caches them. Unset: online when there is a `repo_id` and no `local_path`. */
     mode: "online" | "offline";
     /** Model-hub repository (online mode). */
@@ -1368,7 +1395,7 @@ export interface Schemas {
   };
 }
 
-/** The data of each event of `GET /admin/events`. */
+/** The data of each event of `GET /admin/events` and `GET /auth/events`. */
 export interface LiveEvents {
   snapshot: ({
     id: number;
@@ -1456,6 +1483,16 @@ export interface LiveEvents {
     /** The number of events that the reader missed. */
     missed: number;
   };
+  models: ({
+    served_name: string;
+    task: Schemas["Task"];
+    /** `null`: the engine runs elsewhere. */
+    engine_type: Schemas["Engine"] | null;
+    /** `null`: the engine runs elsewhere, and nobody here starts or stops it. */
+    state: Schemas["ModelState"] | null;
+    /** Requests are served now. */
+    callable: boolean;
+  })[];
 }
 
 export interface Operations {
@@ -1533,6 +1570,8 @@ export interface Operations {
       output_dir: string;
       /** The dump, relative to `output_dir`; `db/dump.sql` if it is left out. */
       db_file?: string | null;
+      /** The folder of the base package, for a difference: it has most pieces of the dump. */
+      base_dir?: string | null;
     };
     answer: {
       exists: boolean;
@@ -1826,6 +1865,65 @@ export interface Operations {
       redacted: string[];
     })[];
   };
+  /** What is in a package */
+  getPackageContents: {
+    path: undefined;
+    query: {
+      /** The package's folder, inside the folders of `EXPORT_DIRS`. */
+      output_dir: string;
+    };
+    body: undefined;
+    answer: {
+      id: string;
+      /** RFC 3339, UTC. */
+      created_at: string;
+      /** Version of the gateway that wrote it. */
+      gateway_version: string;
+      /** Files that it has itself, and their bytes. */
+      files: number;
+      size_bytes: number;
+      /** The id of the package that this one is the difference to. */
+      base: string | null;
+      images: ({
+        /** The name by which models ask for it. */
+        reference: string;
+        version: string | null;
+        /** As in Go: `amd64`, `arm64`. */
+        architecture: string;
+        size_bytes: number;
+      })[];
+      database: {
+        /** `sqlite` or `postgres`: where it came from. */
+        kind: string;
+        schema_version: number;
+        /** Rows of all tables. */
+        rows: number;
+        size_bytes: number;
+      } | null;
+      /** Bytes of weights below the models base directory. */
+      weights_bytes: number;
+      /** Bytes of the hub cache. */
+      hub_cache_bytes: number;
+      gateway: {
+        version: string;
+        /** Operating system and architecture: `linux-x86_64`. */
+        platform: string;
+      } | null;
+      programs: ({
+        /** `vllm` or `llamacpp`. */
+        engine: string;
+        command: string;
+        version: string | null;
+      })[];
+      settings: boolean;
+      /** Whether it has a bill of materials. */
+      sbom: boolean;
+      /** The key that it is signed with; `null` if it is not signed. The signature is not checked here, as the gateway has no public keys: `gantry package verify --key` does. */
+      key_id: string | null;
+      /** Why its signature can't be read. */
+      signature_problem: string | null;
+    };
+  };
   /** Replace the database by a dump */
   restoreDatabase: {
     path: undefined;
@@ -1839,6 +1937,8 @@ export interface Operations {
       drop_existing?: boolean | null;
       /** The dump, relative to `output_dir`; `db/dump.sql` if it is left out. */
       db_file?: string | null;
+      /** The folder of the base package, for a difference: it has most pieces of the dump. */
+      base_dir?: string | null;
     };
     answer: Schemas["DeploymentJob"];
   };
@@ -2045,8 +2145,28 @@ export interface Operations {
       engine_recommendation: Schemas["EngineRecommendation"];
       /** `null` if the hub did not list them. */
       files: {
-        gguf: string[];
-        safetensors: string[];
+        gguf: ({
+          /** The file, or its first part. */
+          path: string;
+          parts: number;
+          /** The size of all parts; `null` if the hub does not say. */
+          size_bytes: number | null;
+          /** The quantisation, if the name tells it. */
+          quant_type: string | null;
+          /** The `repo_id` of a model record that serves this one; `null` if llama.cpp can't be told it apart from another. */
+          repo_id: string | null;
+        })[];
+        safetensors: ({
+          path: string;
+          /** `null` if the hub does not say. */
+          size_bytes: number | null;
+        })[];
+        /** Encoders of pictures or sound for the GGUF files. */
+        projectors: ({
+          path: string;
+          /** `null` if the hub does not say. */
+          size_bytes: number | null;
+        })[];
       } | null;
     };
   };
@@ -2247,7 +2367,7 @@ export interface Operations {
       id: number;
     };
     query: undefined;
-    body: undefined;
+    body: Schemas["VllmModelChange"] | Schemas["LlamacppModelChange"];
     answer: Schemas["DryRun"];
   };
   /** The timeline of a model */
@@ -3183,6 +3303,13 @@ export interface Operations {
       status: "deleted";
     };
   };
+  /** Events about models that one may call */
+  streamOwnEvents: {
+    path: undefined;
+    query: undefined;
+    body: undefined;
+    answer: unknown;
+  };
   /** List your own keys */
   listOwnKeys: {
     path: undefined;
@@ -3841,6 +3968,8 @@ export interface Operations {
       request_defaults: Record<string, unknown> | null;
       supports_streaming: boolean;
       supports_system_prompt: boolean;
+      /** Pictures may be part of a message. `null` if the model's files do not tell, and for an engine that was entered by hand. */
+      supports_vision: boolean | null;
     };
   };
   /** One of them */

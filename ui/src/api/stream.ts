@@ -75,6 +75,7 @@ type StreamOptions = {
   body?: unknown;
   signal: AbortSignal;
   headers?: Record<string, string>;
+  quiet?: boolean;
   parser?: SseParser;
   /** Called whenever something arrives, comments too. */
   onBytes?: () => void;

@@ -12,6 +12,8 @@ export type Answer<K extends OperationId> = Operations[K]["answer"];
 export type Query<K extends OperationId> = Operations[K]["query"];
 /** The body that an operation takes. */
 export type Body<K extends OperationId> = Operations[K]["body"];
+/** A change of the record `id`. With `revision`, the server refuses it if the record has changed since that revision. */
+export type RecordChange<K extends OperationId> = { id: number; body: Body<K>; revision?: string };
 /** One entry of an operation that answers a list. */
 export type Item<K extends OperationId> = Answer<K> extends (infer T)[] ? T : never;
 

@@ -27,10 +27,12 @@ export function useCommands(): CommandEntry[] {
   const navigate = useNavigate();
   const { data: models = [] } = useModels({ enabled: may("listModels") });
   const start = useStartModel();
-  const said = (text: string) => ({
-    onSuccess: () => toast(text),
-    onError: (error: unknown) => toastError(error),
-  });
+  // The menu is gone before the answer comes: so the promise tells it, as what a hook is given would not be called.
+  const begin = (id: number, name: string) =>
+    void start.mutateAsync({ id }).then(
+      () => toast(t.commands.started(name)),
+      (error: unknown) => toastError(error, name),
+    );
   const copy = () => void copyText(baseUrl()).then(() => toast(t.do.copied), toastError);
   const pages = PAGES.filter((it) => may(it.needs)).map(
     (it): CommandEntry => ({
@@ -83,7 +85,7 @@ export function useCommands(): CommandEntry[] {
           id: `start ${id}`,
           label: t.commands.start(name),
           icon: CirclePlay,
-          run: () => start.mutate({ id }, said(t.commands.started(name))),
+          run: () => begin(id, name),
         }
       : {
           id: `stop ${id}`,

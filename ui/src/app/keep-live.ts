@@ -1,6 +1,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { watchCalls } from "@/api/client";
+import { sessionKeys } from "@/data/query-keys";
 import { useMay, useMe } from "@/data/session";
 import { gatewayAnswered, gatewayLost, keepLive } from "@/live/events";
 import { signedOut, useSignedOut } from "./signed-out";
@@ -9,17 +10,23 @@ import { signedOut, useSignedOut } from "./signed-out";
 export function useKeepLive(): void {
   const client = useQueryClient();
   const me = useMe();
-  const mayRead = useMay()("streamEvents");
+  const events = useMay()("streamEvents") ? "streamEvents" : "streamOwnEvents";
   const out = useSignedOut();
   useEffect(() => {
-    watchCalls({ signedOut: () => signedOut(true), answered: gatewayAnswered, lost: gatewayLost });
+    watchCalls({
+      signedOut: () => signedOut(true),
+      // What is shown would not be refused: somebody changed the role, or another tab signed in as somebody else.
+      forbidden: () => void client.invalidateQueries({ queryKey: sessionKeys.me }),
+      answered: gatewayAnswered,
+      lost: gatewayLost,
+    });
     return () => watchCalls({});
-  }, []);
+  }, [client]);
   const id = me?.id;
   useEffect(() => {
     if (id === undefined || out) return;
     const end = new AbortController();
-    void keepLive(client, mayRead, end.signal);
+    void keepLive(client, events, end.signal);
     return () => end.abort();
-  }, [client, id, mayRead, out]);
+  }, [client, id, events, out]);
 }

@@ -30,12 +30,13 @@ function usePick(found: Found[] | undefined, { value, name, onValue }: PickProps
 /** Chooses an organisation by its name; the gateway searches. */
 export function PickOrganisation(props: PickProps) {
   const [text, setText] = useState("");
-  const { data } = useOrganisationLookup(text);
+  const { data, isFetching } = useOrganisationLookup(text);
   const { placeholder, disabled } = props;
   return (
     <Combobox
       {...usePick(data, props, () => setText(""))}
       onSearch={setText}
+      loading={isFetching}
       placeholder={placeholder}
       disabled={disabled}
       aria-label={props["aria-label"]}
@@ -46,7 +47,7 @@ export function PickOrganisation(props: PickProps) {
 /** Chooses a user by their name; the gateway searches. */
 export function PickUser(props: PickProps) {
   const [text, setText] = useState("");
-  const { data } = useUserLookup(text);
+  const { data, isFetching } = useUserLookup(text);
   const { placeholder, disabled } = props;
   return (
     <Combobox
@@ -56,6 +57,7 @@ export function PickUser(props: PickProps) {
         () => setText(""),
       )}
       onSearch={setText}
+      loading={isFetching}
       placeholder={placeholder}
       disabled={disabled}
       aria-label={props["aria-label"]}

@@ -6,6 +6,7 @@ import { CommandMenu } from "./command-menu";
 import { ConnectionBar } from "./connection-bar";
 import { useKeepLive } from "./keep-live";
 import { MenuSheet, Rail } from "./rail";
+import { RightsBar } from "./rights-bar";
 import { useShortcuts } from "./shortcut-keys";
 import { Shortcuts } from "./shortcuts";
 import { SignInAgain } from "./sign-in-again";
@@ -36,6 +37,7 @@ export function Shell() {
       <Rail onCommands={openCommands} />
       <div className="flex min-h-dvh min-w-0 flex-1 flex-col">
         <ConnectionBar />
+        <RightsBar />
         <main id="content" tabIndex={-1} className="relative flex-1 outline-none">
           <HeaderSlots value={slots}>
             <Outlet />

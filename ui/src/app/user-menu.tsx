@@ -4,6 +4,7 @@ import { useMe, useSignOut } from "@/data/session";
 import { useLanguage, useT } from "@/i18n";
 import type { Language } from "@/i18n/format";
 import { cn } from "@/kit/cn";
+import { forgetKept } from "@/kit/kept";
 import { Menu, type MenuItem } from "@/kit/menu";
 import { toastError } from "@/kit/toast";
 import { setTheme, type Theme, useTheme } from "./theme";
@@ -47,7 +48,10 @@ export function UserMenu({ folded }: { folded?: boolean }) {
     signOut.mutate(undefined, {
       onError: (error) => toastError(error),
       // A load anew: nothing of the session is left in the memory of the page, and no query asks without it.
-      onSuccess: () => location.assign("/ui/login"),
+      onSuccess: () => {
+        forgetKept();
+        location.assign("/ui/login");
+      },
     });
   const items: MenuItem[] = [
     { label: t.page.profile, icon: UserRound, onSelect: () => void navigate({ to: "/profile" }) },
@@ -72,7 +76,7 @@ export function UserMenu({ folded }: { folded?: boolean }) {
           <CircleUser aria-hidden className="size-5 shrink-0 text-ink-2" />
           {!folded && (
             <span className="min-w-0 flex-1">
-              <span className="block truncate text-sm leading-4">{me.username}</span>
+              <bdi className="block truncate text-sm leading-4">{me.username}</bdi>
               <span className="block truncate text-ink-3 text-xs">{t.role[me.role]}</span>
             </span>
           )}

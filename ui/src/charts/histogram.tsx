@@ -39,6 +39,9 @@ export function namedMarks(marks: Placed[]): (Placed & { id: string })[] {
   });
 }
 
+/** Widest bucket. */
+const WIDEST_REM = 9;
+
 /** How values are spread: TTFT, latency. */
 export function Histogram({ buckets, label, write, marks = [], height = 140 }: HistogramProps) {
   const t = useT();
@@ -54,8 +57,12 @@ export function Histogram({ buckets, label, write, marks = [], height = 140 }: H
     to === null ? t.chart.from(write(from)) : `${write(from)}–${write(to)}`;
   const named = namedMarks(marks.map((it) => ({ ...it, place: positionOf(buckets, it.at) })));
   const every = Math.ceil(buckets.length / 6);
+  const end = buckets.at(-1)?.to;
+  // The last bound has its place at the right end.
+  const isNamed = (index: number) => index % every === 0 && (end == null || buckets.length - index >= every);
   return (
-    <figure aria-label={label}>
+    // A few buckets are bars of a usual width, not blocks.
+    <figure aria-label={label} style={{ maxWidth: `${buckets.length * WIDEST_REM}rem` }}>
       <div aria-hidden className="relative pt-4">
         <div className="flex items-end gap-px border-line border-b" style={{ height }}>
           {buckets.map((it) => (
@@ -87,12 +94,13 @@ export function Histogram({ buckets, label, write, marks = [], height = 140 }: H
           </div>
         ))}
       </div>
-      <div aria-hidden className="flex text-ink-3 text-xs">
+      <div aria-hidden className="relative flex text-ink-3 text-xs">
         {buckets.map((it, index) => (
           <span key={it.from} className="w-0 flex-1 overflow-visible whitespace-nowrap">
-            {index % every === 0 ? write(it.from) : ""}
+            {isNamed(index) ? write(it.from) : ""}
           </span>
         ))}
+        {end != null && <span className="absolute top-0 right-0 whitespace-nowrap">{write(end)}</span>}
       </div>
       <ChartTable
         label={label}

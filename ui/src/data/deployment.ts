@@ -33,6 +33,16 @@ export function useManifests(output_dir: string) {
   });
 }
 
+/** What is in a package, as its manifest says. */
+export function usePackageContents(output_dir: string) {
+  return useQuery({
+    queryKey: [...deploymentKeys.all, "contents", output_dir],
+    queryFn: ({ signal }) => call("getPackageContents", { query: { output_dir }, signal }),
+    retry: false,
+    enabled: output_dir.trim() !== "",
+  });
+}
+
 /** The list of jobs follows what was begun. */
 function useJobsFollow() {
   const client = useQueryClient();

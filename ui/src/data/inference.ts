@@ -1,22 +1,13 @@
-import { queryOptions, useMutation, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useEffect } from "react";
+import { queryOptions, useMutation, useQueries, useQuery } from "@tanstack/react-query";
 import { call } from "@/api/client";
 import type { Answer, Item } from "@/api/types";
-import { useModels } from "./models";
 import { inferenceKeys } from "./query-keys";
-import { useMay } from "./session";
 
 export type RunningModel = Item<"listRunningModels">;
 export type Constraints = Answer<"getModelConstraints">;
 
-/** The models that answer requests now. Where events tell of models it follows them, else it asks every five seconds. */
+/** The models that answer requests now. Events tell of changes; what they do not tell is asked for. */
 export function useRunningModels() {
-  const client = useQueryClient();
-  const models = useModels({ enabled: useMay()("listModels") });
-  const states = models.data?.map((it) => `${it.id} ${it.state}`).join();
-  useEffect(() => {
-    if (states !== undefined) void client.invalidateQueries({ queryKey: inferenceKeys.running });
-  }, [client, states]);
   return useQuery({
     queryKey: inferenceKeys.running,
     queryFn: ({ signal }) => call("listRunningModels", { query: { limit: 1000 }, signal }),

@@ -1,6 +1,6 @@
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { call, callPage } from "@/api/client";
-import type { Body, Query } from "@/api/types";
+import { call, callPage, ifMatch } from "@/api/client";
+import type { Body, Query, RecordChange } from "@/api/types";
 import { keyKeys } from "./query-keys";
 
 type KeyQuery = NonNullable<Query<"listKeys">>;
@@ -99,8 +99,8 @@ export function useCreateOwnKey() {
 export function useChangeKey() {
   const refresh = useRefresh();
   return useMutation({
-    mutationFn: ({ id, body }: { id: number; body: Body<"changeKey"> }) =>
-      call("changeKey", { path: { id }, body }),
+    mutationFn: ({ id, body, revision }: RecordChange<"changeKey">) =>
+      call("changeKey", { path: { id }, body, headers: ifMatch(revision) }),
     onSettled: refresh,
   });
 }

@@ -32,12 +32,15 @@ export function useLogTail(id: number, lines: number, enabled = true) {
   });
 }
 
+/** How many of the last lines are diagnosed: the gateway looks at no more than it is asked for. */
+const DIAGNOSED = 1000;
+
 /** Why the model does not run, from the log as it is now. */
 export function useDiagnosis(id: number, state: ModelState, enabled = true) {
   return useQuery({
     queryKey: [...modelKeys.all, "diagnosis", id, state],
     queryFn: ({ signal }) =>
-      call("getModelLogs", { path: { id }, query: { tail: 1, diagnose: "true" }, signal }),
+      call("getModelLogs", { path: { id }, query: { tail: DIAGNOSED, diagnose: "true" }, signal }),
     enabled,
   });
 }

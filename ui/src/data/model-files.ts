@@ -60,11 +60,13 @@ export function usePreview(settings: Settings | null) {
   });
 }
 
-/** What a start of a saved model would do now. */
-export function useSavedPreview(id: number, version: string) {
+/** What a start of a saved model would do now, with these changes of its record. */
+export function useSavedPreview(id: number, version: string, changes: Settings = {}) {
+  const body = changes as Body<"previewSavedModel">;
   return useQuery({
-    queryKey: [...modelKeys.all, "saved-preview", id, version],
-    queryFn: ({ signal }) => call("previewSavedModel", { path: { id }, signal }),
+    queryKey: [...modelKeys.all, "saved-preview", id, version, changes],
+    queryFn: ({ signal }) => call("previewSavedModel", { path: { id }, body, signal }),
+    placeholderData: keepPreviousData,
     staleTime: 10_000,
     retry: false,
   });

@@ -1,6 +1,6 @@
 import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { call, callPage } from "@/api/client";
-import type { Body, Model, ModelState } from "@/api/types";
+import { call, callPage, ifMatch } from "@/api/client";
+import type { Body, Model, ModelState, RecordChange } from "@/api/types";
 import { useLiveOptions } from "@/live/connection";
 import type { Pulls } from "@/live/patch";
 import { modelKeys } from "./query-keys";
@@ -106,8 +106,8 @@ export function useCreateModel() {
 export function useChangeModel() {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: ({ id, body }: { id: number; body: Body<"changeModel"> }) =>
-      call("changeModel", { path: { id }, body }),
+    mutationFn: ({ id, body, revision }: RecordChange<"changeModel">) =>
+      call("changeModel", { path: { id }, body, headers: ifMatch(revision) }),
     onSettled: () => client.invalidateQueries({ queryKey: modelKeys.all }),
   });
 }

@@ -1,6 +1,6 @@
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { call, callPage } from "@/api/client";
-import type { Body, Query } from "@/api/types";
+import { call, callPage, ifMatch } from "@/api/client";
+import type { Body, Query, RecordChange } from "@/api/types";
 import { orgKeys } from "./query-keys";
 
 /** A page of the organisations that one may see. */
@@ -56,8 +56,8 @@ export function useCreateOrganisation() {
 export function useChangeOrganisation() {
   const refresh = useRefresh();
   return useMutation({
-    mutationFn: ({ id, body }: { id: number; body: Body<"changeOrganisation"> }) =>
-      call("changeOrganisation", { path: { id }, body }),
+    mutationFn: ({ id, body, revision }: RecordChange<"changeOrganisation">) =>
+      call("changeOrganisation", { path: { id }, body, headers: ifMatch(revision) }),
     onSettled: refresh,
   });
 }

@@ -7,6 +7,7 @@ export const modelKeys = {
   lists: ["models", "list"],
   list: (archived: boolean) => ["models", "list", { archived }],
   one: (id: number) => ["models", "one", id],
+  own: ["models", "own"],
   pulls: ["models", "pulls"],
   metrics: ["models", "metrics"],
 } as const;

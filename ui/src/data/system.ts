@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { call } from "@/api/client";
-import type { Answer } from "@/api/types";
+import type { Answer, Item } from "@/api/types";
 import { systemKeys } from "./query-keys";
 
 // Events carry no samples, so these are asked for; a page in the background does not ask.
@@ -23,6 +23,22 @@ export function useGpus(enabled = true) {
     refetchInterval: 5000,
     enabled,
   });
+}
+
+/** Who holds how much of a GPU, in MiB: models by name, other processes, and what no process is reported for. */
+export function holders(gpu: Pick<Item<"listGpus">, "processes" | "mem_used_mb">): {
+  models: Map<string, number>;
+  other: number;
+  unreported: number;
+} {
+  const models = new Map<string, number>();
+  let other = 0;
+  for (const it of gpu.processes) {
+    if (it.served_name === null) other += it.mem_mb;
+    else models.set(it.served_name, (models.get(it.served_name) ?? 0) + it.mem_mb);
+  }
+  const reported = [...models.values()].reduce((sum, it) => sum + it, other);
+  return { models, other, unreported: Math.max(0, (gpu.mem_used_mb ?? 0) - reported) };
 }
 
 export function useCapabilities(enabled = true) {

@@ -1,4 +1,11 @@
-import { keepPreviousData, useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
+import {
+  infiniteQueryOptions,
+  keepPreviousData,
+  useInfiniteQuery,
+  usePrefetchInfiniteQuery,
+  useQueries,
+  useQuery,
+} from "@tanstack/react-query";
 import { call, callPage } from "@/api/client";
 import type { Answer, Query, UsageRow } from "@/api/types";
 import { usageKeys } from "./query-keys";
@@ -30,23 +37,27 @@ function fetchRows(filter: RowFilter, own: boolean, limit: number, offset: numbe
 
 /** Rows of the ledger, the newest first, page by page. The range must have an end, or rows would come twice. */
 export function useRowPages(filter: RowFilter, own: boolean) {
-  return useInfiniteQuery({
+  const options = infiniteQueryOptions({
     queryKey: [...usageKeys.all, "pages", own, filter],
     queryFn: ({ signal, pageParam }) => fetchRows(filter, own, PAGE, pageParam, signal),
     initialPageParam: 0,
     getNextPageParam: ({ items, total }, _, offset) =>
       items.length === PAGE && offset + PAGE < total ? offset + PAGE : undefined,
     staleTime: Infinity,
-    ...kept,
   });
+  // While the page is rendered, and so before the sums are asked for: a browser has six connections, and rows are there first.
+  usePrefetchInfiniteQuery(options);
+  return useInfiniteQuery({ ...options, ...kept });
 }
 
-/** How many rows match. */
+/** How many rows match. While the end of the range moves on, the last number stays until the next one is there. */
 export function useRowCount(filter: RowFilter, own: boolean, options: { enabled?: boolean } = {}) {
+  const { to, ...rest } = filter;
+  const same = JSON.stringify([own, rest]);
   return useQuery({
-    queryKey: [...usageKeys.all, "count", own, filter],
+    queryKey: [...usageKeys.all, "count", same, to],
     queryFn: async ({ signal }) => (await fetchRows(filter, own, 1, 0, signal)).total,
-    ...kept,
+    placeholderData: (last, query) => (query?.queryKey.includes(same) ? last : undefined),
     ...options,
   });
 }

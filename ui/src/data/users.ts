@@ -1,6 +1,6 @@
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { call, callPage } from "@/api/client";
-import type { Body, Query } from "@/api/types";
+import { call, callPage, ifMatch } from "@/api/client";
+import type { Body, Query, RecordChange } from "@/api/types";
 import { userKeys } from "./query-keys";
 
 /** A page of the users that one may see. */
@@ -68,8 +68,8 @@ export function useCreateUser() {
 export function useChangeUser() {
   const refresh = useRefresh();
   return useMutation({
-    mutationFn: ({ id, body }: { id: number; body: Body<"changeUser"> }) =>
-      call("changeUser", { path: { id }, body }),
+    mutationFn: ({ id, body, revision }: RecordChange<"changeUser">) =>
+      call("changeUser", { path: { id }, body, headers: ifMatch(revision) }),
     onSettled: refresh,
   });
 }

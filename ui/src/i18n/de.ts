@@ -133,6 +133,10 @@ export const de = {
     retry: "Jetzt versuchen",
     back: "Das Gateway antwortet wieder.",
   },
+  rights: {
+    changed: (name: string, role: string) => `Sie sind jetzt als ${name} mit der Rolle „${role}“ angemeldet.`,
+    kept: "Die Seiten zeigen, was diese Rolle sehen darf. Was Sie eingegeben haben, bleibt erhalten.",
+  },
   signedOut: {
     title: "Sie sind abgemeldet",
     short: "Sie sind abgemeldet.",
@@ -170,6 +174,7 @@ export const de = {
   changed: {
     text: "Jemand hat dies inzwischen geändert. Beim Speichern bleiben Ihre Werte, wo sie abweichen.",
     take: "Deren Werte übernehmen",
+    look: "Deren Werte stehen hier. Sehen Sie sie an und speichern Sie dann noch einmal.",
   },
   confirm: {
     discard: "Eingaben verwerfen?",

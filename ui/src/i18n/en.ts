@@ -131,6 +131,10 @@ export const en = {
     retry: "Try now",
     back: "The gateway answers again.",
   },
+  rights: {
+    changed: (name: string, role: string) => `You are signed in as ${name} with the role “${role}” now.`,
+    kept: "Pages show what this role may see. What you typed is kept.",
+  },
   signedOut: {
     title: "You are signed out",
     short: "You are signed out.",
@@ -167,6 +171,7 @@ export const en = {
   changed: {
     text: "Somebody changed this meanwhile. Saving keeps your values where they differ.",
     take: "Take their values",
+    look: "Their values are shown here. Look at them, then save again.",
   },
   confirm: {
     discard: "Discard what you typed?",

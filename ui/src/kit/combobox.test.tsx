@@ -41,3 +41,11 @@ it("keeps its value if what was typed is nothing, and takes it where any text ma
   render(<Held chosen={chosen} free />);
   expect(type("own/path.gguf").value).toBe("own/path.gguf");
 });
+
+it("does not say that nothing is found while the options are on their way", () => {
+  const { rerender } = render(<Held chosen={vi.fn()} options={[]} loading />);
+  fireEvent.click(screen.getByRole("combobox"));
+  expect(screen.getByText("Loading …")).toBeTruthy();
+  rerender(<Held chosen={vi.fn()} options={[]} />);
+  expect(screen.getByText("Nothing matches.")).toBeTruthy();
+});

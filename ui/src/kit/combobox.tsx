@@ -14,6 +14,8 @@ export type ComboboxProps = {
   options: ComboboxOption[];
   /** Called with what is typed, where the gateway searches; without it the options are filtered here. */
   onSearch?: (text: string) => void;
+  /** The options are on their way. */
+  loading?: boolean;
   /** What is typed may be chosen although no option has it: a path, a name. */
   free?: boolean;
   placeholder?: string;
@@ -30,6 +32,7 @@ export function Combobox({
   onValue,
   options,
   onSearch,
+  loading,
   free,
   placeholder,
   disabled,
@@ -126,7 +129,11 @@ export function Combobox({
           !open && "hidden",
         )}
       >
-        {found.length === 0 && <p className="px-2 py-1.5 text-ink-3 text-sm">{t.field.notFound}</p>}
+        {found.length === 0 && (
+          <p className="px-2 py-1.5 text-ink-3 text-sm">
+            {loading ? `${t.word.loading} …` : t.field.notFound}
+          </p>
+        )}
         <div
           id={list}
           role="listbox"

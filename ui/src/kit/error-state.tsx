@@ -14,6 +14,8 @@ export function describe(
   if (error instanceof PartError) return { message: t.errors.part, todo: t.errors.partDo, requestId: null };
   if (error instanceof ApiError) {
     if (error.code === "unauthenticated") return { message: t.signedOut.short, requestId: error.requestId };
+    if (error.code === "changed_meanwhile")
+      return { message: t.changed.text, todo: t.changed.look, requestId: error.requestId };
     const todo =
       error.status === 403 ? t.errors.forbidden : error.status === 429 ? t.errors.tooMany : undefined;
     return { message: sentence(error.message), todo, requestId: error.requestId };

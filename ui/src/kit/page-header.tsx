@@ -41,7 +41,7 @@ export function PageHeader({ title, note, crumbs = [], actions }: PageHeaderProp
               className="truncate font-semibold text-base outline-none"
               title={title}
             >
-              {title}
+              <bdi>{title}</bdi>
             </h1>
           </li>
         </ol>

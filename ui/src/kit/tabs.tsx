@@ -2,7 +2,13 @@ import { Tabs as Base } from "@base-ui/react/tabs";
 import { type ReactNode, useEffect, useRef } from "react";
 import { useUrlState } from "./url-state";
 
-export type Tab = { id: string; label: ReactNode; content: ReactNode };
+export type Tab = {
+  id: string;
+  label: ReactNode;
+  content: ReactNode;
+  /** What one should know before leaving it, in a word: "changed". */
+  mark?: string;
+};
 
 type TabsProps = {
   tabs: Tab[];
@@ -53,6 +59,11 @@ export function Tabs({ tabs, label, param = "tab" }: TabsProps) {
             className="-mb-px h-10 whitespace-nowrap border-transparent border-b-2 px-1 text-ink-2 text-sm -outline-offset-2 hover:text-ink data-active:border-accent data-active:font-medium data-active:text-ink"
           >
             {tab.label}
+            {tab.mark && (
+              <span title={tab.mark} className="ml-1.5 inline-block size-2 rounded-full bg-warn-solid">
+                <span className="sr-only"> ({tab.mark})</span>
+              </span>
+            )}
           </Base.Tab>
         ))}
       </Base.List>

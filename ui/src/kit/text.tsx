@@ -3,6 +3,7 @@ import { useFormat, useT } from "@/i18n";
 import type { Instant } from "@/i18n/format";
 import { useMinute, useNow } from "./clock";
 import { cn } from "./cn";
+import { graphemes } from "./graphemes";
 import { Tooltip } from "./tooltip";
 
 type RelativeTimeProps = {
@@ -50,16 +51,16 @@ function Time({ at, now, className, ...props }: TimeProps & { now: number }) {
 
 /** A long name on one line, cut in the middle where it does not fit; its end often says more than its middle. Full on hover. */
 export function Middle({ text, end = 8, className }: { text: string; end?: number; className?: string }) {
-  // By code points, so that no character is cut in two.
-  const letters = Array.from(text);
-  if (letters.length <= end + 4) return <span className={cn("whitespace-nowrap", className)}>{text}</span>;
+  const letters = graphemes(text);
+  // What is written from right to left must not change the order of what stands beside it.
+  if (letters.length <= end + 4) return <bdi className={cn("whitespace-nowrap", className)}>{text}</bdi>;
   // Two boxes would be read, and copied, as two words.
   const copyWhole = (event: ClipboardEvent) => {
     event.preventDefault();
     event.clipboardData.setData("text/plain", text);
   };
   return (
-    <span
+    <bdi
       className={cn("inline-flex min-w-0 max-w-full whitespace-pre", className)}
       title={text}
       onCopy={copyWhole}
@@ -69,7 +70,7 @@ export function Middle({ text, end = 8, className }: { text: string; end?: numbe
         {letters.slice(0, -end).join("")}
       </span>
       <span aria-hidden>{letters.slice(-end).join("")}</span>
-    </span>
+    </bdi>
   );
 }
 

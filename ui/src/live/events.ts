@@ -69,8 +69,16 @@ async function answers(signal: AbortSignal): Promise<boolean> {
   }
 }
 
+/** The streams of events: of everything, for those who may read it, and of the models that one may call. */
+export type EventsOf = "streamEvents" | "streamOwnEvents";
+
 /** Reads events until the connection ends. Throws why it could not be made. */
-async function readEvents(client: QueryClient, parser: SseParser, signal: AbortSignal): Promise<void> {
+async function readEvents(
+  client: QueryClient,
+  of: EventsOf,
+  parser: SseParser,
+  signal: AbortSignal,
+): Promise<void> {
   const ended = new AbortController();
   const end = () => ended.abort();
   signal.addEventListener("abort", end, { once: true });
@@ -82,11 +90,13 @@ async function readEvents(client: QueryClient, parser: SseParser, signal: AbortS
       clearTimeout(timer);
       timer = setTimeout(end, SILENT_TOO_LONG);
     };
-    for await (const { event, data } of stream("streamEvents", {
+    for await (const { event, data } of stream(of, {
       headers,
       parser,
       signal: ended.signal,
       onBytes: heard,
+      // Something on the way may refuse streams only: then pages poll.
+      quiet: true,
     })) {
       setConnection({ live: true, lostSince: null, nextTry: null });
       patch(client, event, data);
@@ -101,19 +111,14 @@ async function readEvents(client: QueryClient, parser: SseParser, signal: AbortS
 }
 
 /**
- * Keeps the cache true for as long as `signal` lets it: by events where the role may read them, else it only watches
- * whether the gateway answers. After a gap everything is asked for again, as events may have been missed.
+ * Keeps the cache true by events for as long as `signal` lets it. After a gap everything is asked for again, as events may have
+ * been missed.
  */
-export async function keepLive(client: QueryClient, mayRead: boolean, signal: AbortSignal): Promise<void> {
+export async function keepLive(client: QueryClient, of: EventsOf, signal: AbortSignal): Promise<void> {
   const parser = new SseParser();
   while (!signal.aborted) {
     try {
-      if (mayRead) await readEvents(client, parser, signal);
-      else
-        await new Promise<void>((lost) => {
-          noticed = lost;
-          signal.addEventListener("abort", () => lost(), { once: true });
-        });
+      await readEvents(client, of, parser, signal);
     } catch (error) {
       if (signal.aborted) return;
       // Signed out, too many streams, or not allowed: pages poll until the next try.

@@ -1,7 +1,7 @@
 import { QueryClient } from "@tanstack/react-query";
 import { beforeEach, expect, it } from "vitest";
 import type { LiveEvents, Model } from "@/api/types";
-import { modelKeys } from "@/data/query-keys";
+import { inferenceKeys, modelKeys, systemKeys, upstreamKeys } from "@/data/query-keys";
 import { patch } from "./patch";
 
 const model = (id: number, more: Partial<Model> = {}) =>
@@ -54,6 +54,33 @@ it("asks for nothing if an event says what is known", () => {
 it("asks for a model that it does not know", () => {
   send("model", now(3, { state: "starting" }));
   expect(isStale(modelKeys.list(false))).toBe(true);
+});
+
+it("asks the gateway again for all that depends on a model's state", () => {
+  const keys = [modelKeys.own, inferenceKeys.running, upstreamKeys.all, systemKeys.gpus];
+  for (const [event, data] of [
+    ["model", now(1, { state: "failed" })],
+    ["model_deleted", { id: 2 }],
+  ] as const) {
+    for (const key of keys) client.setQueryData(key, []);
+    send(event, data);
+    expect(keys.map(isStale)).toEqual([true, true, true, true]);
+  }
+});
+
+it("shows a user their models as the event has them, whatever an answer on its way says", async () => {
+  const own = (callable: boolean) => [{ served_name: "m", callable }];
+  client.setQueryData(inferenceKeys.running, []);
+  let answer: (list: unknown) => void = () => {};
+  const asked = client
+    .fetchQuery({ queryKey: modelKeys.own, queryFn: () => new Promise((done) => (answer = done)) })
+    .catch(() => {});
+  send("models", own(false));
+  await expect.poll(() => client.getQueryData(modelKeys.own)).toEqual(own(false));
+  answer(own(true));
+  await asked;
+  expect(client.getQueryData(modelKeys.own)).toEqual(own(false));
+  expect(isStale(inferenceKeys.running)).toBe(true);
 });
 
 it("takes deleted models away, also those that a snapshot no longer has", () => {

@@ -1,6 +1,6 @@
-import type { Query, QueryClient, QueryKey } from "@tanstack/react-query";
+import { hashKey, type Query, type QueryClient, type QueryKey } from "@tanstack/react-query";
 import type { LiveEvents, Model } from "@/api/types";
-import { jobKeys, modelKeys } from "@/data/query-keys";
+import { inferenceKeys, jobKeys, modelKeys, systemKeys, upstreamKeys } from "@/data/query-keys";
 
 type Now = LiveEvents["model"];
 type Pull = LiveEvents["pull"]["pull"];
@@ -38,18 +38,20 @@ const firstOnTheWay = new WeakSet<Query>();
  * page from loading.
  */
 function askAgain(client: QueryClient, queryKey: QueryKey, all: boolean): void {
-  for (const query of client.getQueryCache().findAll({ queryKey })) {
-    const again = () => void client.invalidateQueries({ queryKey: query.queryKey, exact: true });
-    const { data, fetchStatus } = query.state;
-    if (fetchStatus === "idle" ? all : data !== undefined) again();
-    else if (fetchStatus !== "idle" && !firstOnTheWay.has(query)) {
-      firstOnTheWay.add(query);
-      const done = () => {
-        firstOnTheWay.delete(query);
-        again();
-      };
-      query.promise?.then(done, done);
-    }
+  for (const query of client.getQueryCache().findAll({ queryKey })) askOneAgain(client, query, all);
+}
+
+function askOneAgain(client: QueryClient, query: Query, all: boolean): void {
+  const again = () => void client.invalidateQueries({ queryKey: query.queryKey, exact: true });
+  const { data, fetchStatus } = query.state;
+  if (fetchStatus === "idle" ? all : data !== undefined) again();
+  else if (fetchStatus !== "idle" && !firstOnTheWay.has(query)) {
+    firstOnTheWay.add(query);
+    const done = () => {
+      firstOnTheWay.delete(query);
+      again();
+    };
+    query.promise?.then(done, done);
   }
 }
 
@@ -91,12 +93,23 @@ export function patchAll(client: QueryClient, all: LiveEvents["snapshot"]): void
   client.setQueryData<Pulls>(modelKeys.pulls, Object.fromEntries(pulls));
 }
 
+/** What depends on the states of models and is known to the gateway only. */
+const WITH_STATES = [modelKeys.own, inferenceKeys.running, upstreamKeys.all, systemKeys.gpus];
+
+function askForStates(client: QueryClient): void {
+  for (const key of WITH_STATES) {
+    const query = client.getQueryCache().get(hashKey(key));
+    if (query) askOneAgain(client, query, true);
+  }
+}
+
 /** Puts one event into the cache. Events of logs are for their own readers. */
 export function patch(client: QueryClient, event: string, data: string): void {
   const read = <K extends keyof LiveEvents>(): LiveEvents[K] => JSON.parse(data) as LiveEvents[K];
   switch (event) {
     case "snapshot":
       patchAll(client, read<"snapshot">());
+      askForStates(client);
       return;
     case "reset":
       patchAll(client, read<"reset">());
@@ -104,9 +117,18 @@ export function patch(client: QueryClient, event: string, data: string): void {
       return;
     case "model":
       patchModel(client, read<"model">());
+      askForStates(client);
       return;
     case "model_deleted":
       dropModel(client, read<"model_deleted">().id);
+      askForStates(client);
+      return;
+    case "models":
+      // An answer that is on its way may be older.
+      void client.cancelQueries({ queryKey: modelKeys.own }).then(() => {
+        client.setQueryData(modelKeys.own, read<"models">());
+      });
+      askAgain(client, inferenceKeys.running, true);
       return;
     case "pull": {
       const { id, pull } = read<"pull">();

@@ -1,9 +1,11 @@
 //! `/auth`: sign-in, and what signed-in users do with their own account.
 
+pub(crate) mod events;
 pub(crate) mod keys;
 pub(crate) mod limits;
 pub(crate) mod login;
 pub(crate) mod models;
+pub(crate) mod own_model;
 pub(crate) mod password;
 pub(crate) mod tokens;
 pub(crate) mod usage;

@@ -1,26 +1,20 @@
 //! `/v1/chat/sessions/{id}/completions`: answers that the gateway writes, and that go on when the page which asked for
 //! them is closed or loaded again.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc};
 
 use axum::{
-    body::Body as HttpBody,
     extract::State,
     http::{HeaderMap, HeaderName, Request, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
 use futures_util::{Stream, stream};
-use gantry_domain::{
-    ErrorCode,
-    endpoint::Endpoint,
-    schema::{self, Shape},
-    view,
-};
+use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint, schema, view};
 use serde_json::{Map, Value, json};
 use tokio::{
     sync::watch,
-    time::{Instant, Interval, MissedTickBehavior, interval, sleep_until},
+    time::{Instant, Interval, sleep_until},
 };
 
 use super::{
@@ -36,16 +30,13 @@ use crate::{
     caller::{Caller, Grant},
     doc::inference,
     error::{Outcome, Problem},
+    event_stream::{COMMENT, COMMENT_EVERY, EventStream, checks},
     operation::{Body, Doc, Either, Operation, Output, UuidId, form},
     seats::Seat,
     server_events::messages,
-    session,
 };
 
-/// Longest time without an event before a comment is sent, so that nothing on the way takes the connection for dead.
-const COMMENT_EVERY: Duration = Duration::from_secs(15);
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-const EVENTS: &str = "text/event-stream";
 
 form! {
     pub(crate) struct Completion {
@@ -75,6 +66,19 @@ view! {
 }
 
 view! {
+    /// What has come of one tool call since the last event.
+    #[derive(Debug, PartialEq, Eq)]
+    pub(crate) struct ToolPart {
+        /// Which call of the answer it is, from 0.
+        index: u64,
+        /// What follows its name so far.
+        name: Option<String> => optional,
+        /// What follows its arguments so far.
+        arguments: Option<String> => optional,
+    }
+}
+
+view! {
     /// What has come since the last event.
     #[derive(Debug)]
     pub(crate) struct Delta {
@@ -82,8 +86,8 @@ view! {
         reasoning: Option<String> => optional,
         /// What follows the text so far.
         text: Option<String> => optional,
-        /// All tool calls so far, if they changed.
-        tool_calls: Option<Vec<ToolCall>> => optional,
+        /// What has come of tool calls.
+        tool_calls: Option<Vec<ToolPart>> => optional,
         /// Pieces so far: about one for each token.
         tokens: u64,
         /// Milliseconds from the request to the first piece.
@@ -114,22 +118,6 @@ messages! {
     Delta(Delta) = "delta";
     /// It is over.
     End(Ended) = "end";
-}
-
-/// An answer as it comes, as server-sent events.
-pub(crate) struct AnswerStream(HttpBody);
-
-impl IntoResponse for AnswerStream {
-    fn into_response(self) -> Response {
-        ([(header::CONTENT_TYPE, EVENTS), (header::CACHE_CONTROL, "no-cache")], self.0).into_response()
-    }
-}
-
-impl Output for AnswerStream {
-    fn describe(doc: &mut Doc) {
-        let schema = AnswerEvent::schema(&mut doc.components);
-        doc.answered_with(EVENTS, "One event after the other.", schema);
-    }
 }
 
 /// What the engine, or the gateway before it, answered instead.
@@ -166,7 +154,7 @@ pub(crate) async fn answer(
     UuidId(id): UuidId,
     headers: HeaderMap,
     Body(Completion { request, parent, continues }): Body<Completion>,
-) -> Outcome<Either<AnswerStream, Refused>> {
+) -> Outcome<Either<EventStream<AnswerEvent>, Refused>> {
     let mut tx = app.store.read().await?;
     let chat = tx.chat(caller.user.id, id).await?.ok_or_else(|| missing(id))?;
     let newest = tx.newest_chat_message(id).await?;
@@ -175,7 +163,7 @@ pub(crate) async fn answer(
     let request = prepared(request, &chat.model_name);
     let model = request.get("model").and_then(Value::as_str).unwrap_or_default().to_owned();
     let request_id = headers.get(REQUEST_ID).and_then(|it| it.to_str().ok()).unwrap_or_default().to_owned();
-    let seat = app.bounds.seats.take(caller.grant.key())?;
+    let seat = caller.take_seat(&app.bounds.seats)?;
     let place = app.answers.begin(Asked {
         chat: id,
         user: caller.user.id,
@@ -212,7 +200,7 @@ fn as_user(headers: &HeaderMap, body: &Map<String, Value>) -> Outcome<Request<By
             request = request.header(&name, value);
         }
     }
-    let body = Bytes::from(json!(body).to_string());
+    let body = Bytes::from(serde_json::to_vec(body).map_err(|_| ApiError::internal())?);
     request.body(body).map_err(|_| Problem::new(ErrorCode::InvalidRequest, "the headers can't be passed on"))
 }
 
@@ -224,12 +212,12 @@ pub(crate) async fn follow(
     app: State<App>,
     caller: Caller,
     UuidId(id): UuidId,
-) -> Outcome<Either<AnswerStream, NothingToFollow>> {
+) -> Outcome<Either<EventStream<AnswerEvent>, NothingToFollow>> {
     let Some(answer) = app.answers.of(caller.user.id, id) else {
         let chat = app.store.read().await?.chat(caller.user.id, id).await?;
         return chat.map(|_| Either::Second(NothingToFollow)).ok_or_else(|| missing(id));
     };
-    let seat = app.bounds.seats.take(caller.grant.key())?;
+    let seat = caller.take_seat(&app.bounds.seats)?;
     Ok(Either::First(Reader::new(&app, &caller, &answer, seat).into_answer()))
 }
 
@@ -291,15 +279,14 @@ struct Reader {
 struct Sent {
     reasoning: usize,
     text: usize,
-    tool_changes: u64,
+    /// Bytes of each tool call's name and arguments.
+    tools: Vec<(usize, usize)>,
     pieces: u64,
     reasoned: bool,
 }
 
 impl Reader {
     fn new(app: &App, caller: &Caller, answer: &Arc<Answer>, seat: Seat) -> Self {
-        let mut check = interval(session::CHECK_EVERY);
-        check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut progress = answer.progress.subscribe();
         // What was there before counts as news.
         progress.mark_changed();
@@ -312,13 +299,13 @@ impl Reader {
             sent: Sent::default(),
             is_begun: false,
             is_over: false,
-            check,
+            check: checks(),
             silent_since: Instant::now(),
         }
     }
 
-    fn into_answer(self) -> AnswerStream {
-        AnswerStream(HttpBody::from_stream(self.stream()))
+    fn into_answer(self) -> EventStream<AnswerEvent> {
+        EventStream::of(self.stream())
     }
 
     fn stream(self) -> impl Stream<Item = Result<String, Infallible>> {
@@ -361,7 +348,7 @@ impl Reader {
                         return Some(text);
                     }
                 }
-                () = sleep_until(self.silent_since + COMMENT_EVERY) => return Some(": still here\n\n".to_owned()),
+                () = sleep_until(self.silent_since + COMMENT_EVERY) => return Some(COMMENT.to_owned()),
             }
         }
         None
@@ -401,19 +388,38 @@ impl Sent {
         let now = Self {
             reasoning: written.reasoning.len(),
             text: written.text.len(),
-            tool_changes: written.tool_changes,
+            tools: written.tools.iter().map(|it| (it.name.len(), it.arguments.len())).collect(),
             pieces: written.pieces,
             reasoned: progress.reasoned.is_some(),
         };
         let before = std::mem::replace(self, now);
-        let more = |all: &str, from: usize| all.get(from..).filter(|it| !it.is_empty()).map(str::to_owned);
         (before.pieces != written.pieces).then(|| Delta {
             reasoning: more(&written.reasoning, before.reasoning),
             text: more(&written.text, before.text),
-            tool_calls: (before.tool_changes != written.tool_changes).then(|| written.tools.clone()),
+            tool_calls: Some(parts(&written.tools, &before.tools)).filter(|it| !it.is_empty()),
             tokens: written.pieces,
             ttft_ms: progress.ttft.filter(|_| before.pieces == 0).map(millis),
             reasoning_ms: progress.reasoned.filter(|_| !before.reasoned).map(millis),
         })
     }
+}
+
+/// Returns what of `all` follows its first `from` bytes, if anything does.
+fn more(all: &str, from: usize) -> Option<String> {
+    all.get(from..).filter(|it| !it.is_empty()).map(str::to_owned)
+}
+
+/// Returns what is new of the calls, if `sent` of them were sent.
+fn parts(calls: &[ToolCall], sent: &[(usize, usize)]) -> Vec<ToolPart> {
+    let mut parts = Vec::new();
+    for (at, call) in calls.iter().enumerate() {
+        let (name, arguments) = sent.get(at).copied().unwrap_or_default();
+        let index = at as u64;
+        let part =
+            ToolPart { index, name: more(&call.name, name), arguments: more(&call.arguments, arguments) };
+        if part.name.is_some() || part.arguments.is_some() {
+            parts.push(part);
+        }
+    }
+    parts
 }

@@ -91,6 +91,13 @@ impl Field for AnyObject {
         value.as_object().cloned()
     }
 
+    fn take(value: Value, _: Timestamp) -> Result<Map<String, Value>, Value> {
+        match value {
+            Value::Object(map) => Ok(map),
+            other => Err(other),
+        }
+    }
+
     fn schema(_: &mut Components) -> Value {
         json!({ "type": "object" })
     }

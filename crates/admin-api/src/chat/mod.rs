@@ -50,8 +50,8 @@ const MAX_USER_BYTES: i64 = 64 << 20;
 const MESSAGE_COST: i64 = 512;
 /// The header with the number of entries on all pages, as every list has it.
 const TOTAL: HeaderName = HeaderName::from_static("x-total-count");
-/// Most messages in memory at once when a chat is shown.
-const BATCH: i64 = 16;
+/// Most messages in memory at once when a chat is shown. One may have 1.2 MB as JSON.
+const BATCH: i64 = 2;
 
 query! {
     pub(crate) struct ChatQuery {

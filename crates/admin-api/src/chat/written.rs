@@ -92,8 +92,6 @@ pub(crate) struct Written {
     pub(crate) reasoning: String,
     pub(crate) text: String,
     pub(crate) tools: Vec<ToolCall>,
-    /// Counts the changes of `tools`.
-    pub(crate) tool_changes: u64,
     /// Events that brought text: about one for each token.
     pub(crate) pieces: u64,
     pub(crate) prompt_tokens: Option<u64>,
@@ -176,7 +174,6 @@ impl Written {
         if let Some(of) = self.tools.get_mut(index) {
             of.name += part("name").unwrap_or_default();
             of.arguments += part("arguments").unwrap_or_default();
-            self.tool_changes += 1;
         }
     }
 

@@ -70,8 +70,7 @@ pub(super) fn package(dir: &Path, base: Option<&Path>) -> Result<Package, Proble
     };
     let package = Package::open(dir).map_err(|error| unusable("output_dir", &error))?;
     let Some(base) = base else { return Ok(package) };
-    let base = Package::open(base).map_err(|error| unusable("base_dir", &error))?;
-    package.with_base(base).map_err(|error| unusable("base_dir", &error))
+    package.with_base_at(base).map_err(|error| unusable("base_dir", &error))
 }
 
 /// Returns the folders of a package and of its base.

@@ -1,5 +1,6 @@
 //! `/admin/deployment`: packages that carry an installation elsewhere, restores of the database, and their jobs.
 
+pub(crate) mod contents;
 pub(crate) mod export;
 mod folder;
 pub(crate) mod import;
@@ -171,8 +172,9 @@ async fn find(app: &App, id: JobId) -> Outcome<Job> {
 
 pub(crate) const CANCEL: Operation = Operation::new("cancelDeploymentJob", "Cancel a deployment job")
     .about(
-        "It ends within two seconds and leaves nothing half-made: an export removes what it wrote, an import has put nothing in \
-         place, and a restore leaves the database as it was. A restore that is past the point of no return completes.",
+        "It ends within two seconds, whichever gateway does it, and leaves nothing half-made: an export removes what it wrote, an \
+         import has put nothing in place, and a restore leaves the database as it was. A restore that is past the point of no \
+         return completes.",
     )
     .errors(&[ErrorCode::NotFound, ErrorCode::InvalidState]);
 
@@ -182,15 +184,15 @@ pub(crate) async fn cancel(app: State<App>, DeploymentId(id): DeploymentId) -> O
         return Err(Parts::invalid_state(format!("the job has ended: it is {}", job.state)));
     }
     if !app.deployment.cancel(id) {
-        let silent = app.clock.now().0 - job.updated_at.0;
-        if silent < GONE_MS {
-            return Err(Parts::invalid_state("another gateway does this job: cancel it there"));
-        }
         let mut tx = app.store.write().await?;
-        let why = "interrupted: its gateway has not been heard of for a minute";
-        tx.end_job(&job.ended(JobState::Failed, Some(why.to_owned()), app.clock.now())).await?;
+        if app.clock.now().0 - job.updated_at.0 < GONE_MS {
+            // Another gateway does it, and looks for this.
+            tx.want_cancel(id).await?;
+        } else {
+            let why = "interrupted: its gateway has not been heard of for a minute";
+            tx.end_job(&job.ended(JobState::Failed, Some(why.to_owned()), app.clock.now())).await?;
+        }
         tx.commit().await?;
-        return Ok(Json(DeploymentJob::of(&app, find(&app, id).await?)));
     }
     let until = Instant::now() + PATIENCE;
     loop {

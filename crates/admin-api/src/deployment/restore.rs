@@ -1,8 +1,8 @@
 //! `/admin/deployment/check-database-dump` and `restore-database`.
 
 use std::{
-    fs::File,
-    io::BufReader,
+    fs::{File, Metadata},
+    io::{self, BufReader, Read},
     path::{Path, PathBuf},
 };
 
@@ -14,7 +14,7 @@ use gantry_domain::{
     schema::{Rfc3339, count, map},
     view,
 };
-use gantry_package::contents::DUMP;
+use gantry_package::{contents::DUMP, manifest::MANIFEST, package::Package, path::PackagePath};
 use gantry_store::{DumpReport, check_dump};
 use serde_json::{Map, Value, json};
 
@@ -32,6 +32,8 @@ form! {
         output_dir: required Line<1000>,
         /// The dump, relative to `output_dir`; `db/dump.sql` if it is left out.
         db_file: optional Line<1000>,
+        /// The folder of the base package, for a difference: it has most pieces of the dump.
+        base_dir: optional Line<1000>,
     }
 }
 
@@ -64,22 +66,81 @@ pub(crate) const CHECK: Operation = Operation::new("checkDatabaseDump", "Whether
 
 pub(crate) async fn check(app: State<App>, Body(body): Body<CheckDump>) -> Outcome<Json<DumpView>> {
     let dirs = app.files.export_dirs.clone();
-    let file = body.db_file.unwrap_or_else(|| DUMP.to_owned());
-    let shown = file.clone();
-    let (_, path) = app.files.disk.look(move || dump(&dirs, &body.output_dir, &file)).await??;
+    let place = Place::of(body.output_dir, body.base_dir, body.db_file);
+    let shown = place.db_file.clone();
+    let found = app.files.disk.look(move || place.find(&dirs)).await??;
     // Reading takes as long as the dump is large: longer than other looks at a disk may take.
-    let read = tokio::task::spawn_blocking(move || look(&path, shown)).await;
+    let read = tokio::task::spawn_blocking(move || look(&found, shown)).await;
     Ok(Json(read.map_err(|_| Problem(ApiError::internal()))?))
 }
 
-/// Returns the package's folder and where its dump is or would be. The dump is inside the folder, with all links followed.
-fn dump(dirs: &[PathBuf], output_dir: &str, db_file: &str) -> Result<(PathBuf, PathBuf), Problem> {
-    let dir = folder::existing(dirs, output_dir, "output_dir")?;
-    let path = folder::new(std::slice::from_ref(&dir), db_file, "db_file")?;
-    Ok((dir, path))
+/// Where a request says that a dump is.
+struct Place {
+    output_dir: String,
+    base_dir: Option<String>,
+    db_file: String,
 }
 
-fn look(path: &Path, shown: String) -> DumpView {
+/// A dump that was looked for.
+struct Found {
+    dir: PathBuf,
+    base: Option<PathBuf>,
+    /// Where the file is or would be: inside `dir`, with all links followed.
+    file: PathBuf,
+    /// The package that has the dump in pieces, and the dump's name in it.
+    pieces: Option<(Package, PackagePath)>,
+}
+
+impl Place {
+    fn of(output_dir: String, base_dir: Option<String>, db_file: Option<String>) -> Self {
+        Self { output_dir, base_dir, db_file: db_file.unwrap_or_else(|| DUMP.to_owned()) }
+    }
+
+    fn find(&self, dirs: &[PathBuf]) -> Result<Found, Problem> {
+        let (dir, base) = folder::places(dirs, &self.output_dir, self.base_dir.as_deref())?;
+        let file = folder::new(std::slice::from_ref(&dir), &self.db_file, "db_file")?;
+        let pieces = if file.exists() { None } else { pieces(&dir, base.as_deref(), &file)? };
+        Ok(Found { dir, base, file, pieces })
+    }
+}
+
+/// Returns the package of a folder if it has the dump `file` in pieces.
+fn pieces(dir: &Path, base: Option<&Path>, file: &Path) -> Result<Option<(Package, PackagePath)>, Problem> {
+    let name = file.strip_prefix(dir).ok().and_then(Path::to_str).and_then(|it| PackagePath::new(it).ok());
+    let Some(name) = name.filter(|_| dir.join(MANIFEST).exists()) else { return Ok(None) };
+    let package = folder::package(dir, base)?;
+    if !package.manifest().files.get(&name).is_some_and(|it| it.in_base) {
+        return Ok(None);
+    }
+    match (&package.manifest().base, package.base()) {
+        (Some(base), None) => {
+            let message = format!("pieces of the dump are in the base package {}: name its folder", base.id);
+            Err(Problem::invalid("base_dir", message))
+        }
+        _ => Ok(Some((package, name))),
+    }
+}
+
+impl Found {
+    /// Returns the size of the dump and when it was changed last, in milliseconds; `None` if there is none.
+    fn facts(&self) -> Option<(u64, Option<i64>)> {
+        if let Some((package, name)) = &self.pieces {
+            return package.manifest().files.get(name).map(|it| (it.size, it.modified_at));
+        }
+        let found = self.file.metadata().ok().filter(Metadata::is_file)?;
+        let modified = found.modified().ok().and_then(|it| it.duration_since(std::time::UNIX_EPOCH).ok());
+        Some((found.len(), modified.map(|it| it.as_millis() as i64)))
+    }
+
+    fn open(&self) -> io::Result<Box<dyn Read + '_>> {
+        Ok(match &self.pieces {
+            Some((package, name)) => Box::new(package.content(name)?),
+            None => Box::new(File::open(&self.file)?),
+        })
+    }
+}
+
+fn look(found: &Found, shown: String) -> DumpView {
     let mut view = DumpView {
         exists: false,
         path: shown,
@@ -92,23 +153,16 @@ fn look(path: &Path, shown: String) -> DumpView {
         tables: Map::new(),
         problems: Vec::new(),
     };
-    let found = match path.metadata() {
-        Ok(found) if found.is_file() => found,
-        Ok(_) => {
-            view.problems.push("it is not a file".to_owned());
-            return view;
-        }
-        Err(_) => {
-            view.problems.push("there is no such file".to_owned());
-            return view;
-        }
+    let Some((size, modified_at)) = found.facts() else {
+        let is_there = found.file.exists();
+        view.problems.push(if is_there { "it is not a file" } else { "there is no such file" }.to_owned());
+        return view;
     };
     view.exists = true;
-    view.size_bytes = Some(found.len());
-    let modified = found.modified().ok().and_then(|it| it.duration_since(std::time::UNIX_EPOCH).ok());
-    view.modified_at = modified.map(|it| Timestamp(it.as_millis() as i64).into());
-    match File::open(path) {
-        Ok(file) => filled(view, check_dump(BufReader::with_capacity(1 << 20, file))),
+    view.size_bytes = Some(size);
+    view.modified_at = modified_at.map(|it| Timestamp(it).into());
+    match found.open() {
+        Ok(from) => filled(view, check_dump(BufReader::with_capacity(1 << 20, from))),
         Err(error) => {
             view.problems.push(format!("it can't be read: {}", error.kind()));
             view
@@ -140,6 +194,8 @@ form! {
         drop_existing: optional bool,
         /// The dump, relative to `output_dir`; `db/dump.sql` if it is left out.
         db_file: optional Line<1000>,
+        /// The folder of the base package, for a difference: it has most pieces of the dump.
+        base_dir: optional Line<1000>,
     }
 }
 
@@ -158,26 +214,25 @@ pub(crate) async fn restore(
     Body(body): Body<Restore>,
 ) -> Outcome<Accepted<DeploymentJob>> {
     let dirs = app.files.export_dirs.clone();
-    let (output_dir, db_file) =
-        (body.output_dir.clone(), body.db_file.clone().unwrap_or_else(|| DUMP.to_owned()));
-    let shown = db_file.clone();
+    let place = Place::of(body.output_dir.clone(), body.base_dir.clone(), body.db_file.clone());
     let look = move || {
-        let (dir, file) = dump(&dirs, &output_dir, &db_file)?;
-        if file.is_file() {
-            return Ok::<_, Problem>((dir, file));
+        let found = place.find(&dirs)?;
+        if found.facts().is_some() {
+            return Ok::<_, Problem>(found);
         }
-        let message = format!("there is no dump `{shown}` in the package's folder");
+        let message = format!("there is no dump `{}` in the package's folder", place.db_file);
         Err(Problem(ApiError::new(ErrorCode::NotFound, message).with_param("db_file")))
     };
-    let (dir, file) = app.files.disk.look(look).await??;
+    let Found { dir, base, file, .. } = app.files.disk.look(look).await??;
     let request = RestoreRequest {
         dir,
+        base,
         file,
         backup_first: body.backup_first.unwrap_or(true),
         drop_existing: body.drop_existing.unwrap_or(false),
     };
     let did = caller.did(Action::DatabaseRestore, &body.output_dir).created(json!({
-        "output_dir": body.output_dir, "db_file": body.db_file, "backup_first": request.backup_first,
+        "output_dir": body.output_dir, "base_dir": body.base_dir, "db_file": body.db_file, "backup_first": request.backup_first,
         "drop_existing": request.drop_existing,
     }));
     let job = app.deployment.restore(request, did).await?;

@@ -352,7 +352,7 @@ fn policy_errors(route: &Route, doc: &Doc) -> Vec<ErrorCode> {
     if route.path.contains('{') && !doc.errors.contains(&ErrorCode::ModelNotFound) || refers {
         codes.push(ErrorCode::NotFound);
     }
-    if route.policy.body.0 > BodyLimit::SIGN_IN.0 {
+    if route.policy.access.role().is_some() || route.policy.body.0 > BodyLimit::SIGN_IN.0 {
         codes.push(ErrorCode::RequestMemoryFull);
     }
     if route.policy.body.0 > 0 {

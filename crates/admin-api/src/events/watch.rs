@@ -6,7 +6,7 @@ use gantry_domain::{diagnosis::Diagnosis, model::Model};
 use tracing::warn;
 
 use super::message::{ModelNow, Pull};
-use crate::{App, error::Outcome, feed::Seen, models};
+use crate::{App, auth, error::Outcome, feed::Seen, models};
 
 /// How often models are looked at, besides after every phase that the reconciler stores. This finds what another
 /// gateway or a command changed, and how far pulls are.
@@ -19,6 +19,11 @@ pub(super) async fn look(app: &App) -> Outcome<()> {
         Ok(models.iter().map(|it| (it.id, seen(app, it))).collect())
     };
     app.signals.feed.update(read).await
+}
+
+/// Looks at everything that can be called, and tells those who follow it what changed since the last time.
+pub(crate) async fn look_callable(app: &App) -> Outcome<()> {
+    app.signals.feed.update_callable(auth::models::every(app)).await
 }
 
 fn seen(app: &App, model: &Model) -> Seen {
@@ -43,18 +48,26 @@ pub async fn watch(app: App, stop: impl Future<Output = ()>) {
     let mut stop = std::pin::pin!(stop);
     let mut phases = app.signals.phases.subscribe();
     loop {
-        let listened_to = app.signals.feed.has_readers();
+        let feed = &app.signals.feed;
+        let listened_to = feed.has_readers() || feed.has_callable_readers();
         tokio::select! {
             () = &mut stop => return,
-            () = app.signals.feed.reader_came() => {}
+            () = feed.reader_came() => {}
             // If phases came too fast to be read one by one, that is a reason to look, too.
             _ = phases.recv(), if listened_to => {}
             () = tokio::time::sleep(LOOK_EVERY), if listened_to => {}
         }
-        if app.signals.feed.has_readers()
-            && let Err(problem) = look(&app).await
-        {
-            warn!(error = problem.0.message, "the models can't be looked at for who watches them");
+        if feed.has_readers() {
+            warn_of(look(&app).await);
         }
+        if feed.has_callable_readers() {
+            warn_of(look_callable(&app).await);
+        }
+    }
+}
+
+fn warn_of(look: Outcome<()>) {
+    if let Err(problem) = look {
+        warn!(error = problem.0.message, "the models can't be looked at for who watches them");
     }
 }

@@ -14,6 +14,7 @@ use gantry_domain::{
     view,
 };
 use gantry_store::{KeyColumn, KeyFilter, NewKey, Sort, Tx};
+use serde_json::json;
 
 use self::form::{ChangedKey, NewKeyForm};
 pub(crate) use self::form::{OwnKeyForm, ServedNames, words};
@@ -24,7 +25,7 @@ use crate::{
     caller::Caller,
     error::{Outcome, Problem},
     limits::Budgets,
-    operation::{Body, Created, Deleted, Id, Listed, Operation, Page, Query, Search, query},
+    operation::{Body, Created, Deleted, Id, IfMatch, Listed, Operation, Page, Query, Search, query},
     ports::LimitHolder,
     users,
 };
@@ -71,6 +72,8 @@ view! {
         /// The limits in force: with the gateway's defaults, under the limits of the user and the organisation.
         effective_limits: Limits,
         budget: Option<Budgets>,
+        /// For `If-Match`: it changes with everything of the key that can be changed.
+        revision: String,
     }
 }
 
@@ -80,21 +83,24 @@ impl KeyView {
         let KeySettings { name, scopes, models, ip_allowlist, expires_at, limits, limit_mode } =
             key.settings.clone();
         let time = |at: Option<Timestamp>| at.map(Rfc3339);
+        let (scopes, ip_allowlist) = (scopes.to_string(), ip_allowlist.entries());
+        let (expires_at, revoked_at) = (time(expires_at), time(key.revoked_at));
+        let record = json!([name, scopes, models, ip_allowlist, expires_at, revoked_at, limits, limit_mode]);
         Self {
             id: key.id,
             name,
             prefix: key.prefix.clone(),
-            scopes: scopes.to_string(),
+            scopes,
             models,
             org_id: key.org_id,
             org_name: key.org_name.clone(),
             user_id: key.user_id,
             username: key.username.clone(),
-            ip_allowlist: ip_allowlist.entries(),
-            expires_at: time(expires_at),
+            ip_allowlist,
+            expires_at,
             created_at: key.created_at.into(),
             last_used_at: time(key.last_used_at),
-            revoked_at: time(key.revoked_at),
+            revoked_at,
             status: key.status(now),
             limits,
             limit_mode,
@@ -103,6 +109,7 @@ impl KeyView {
                 .capped_by(key.user_limits)
                 .capped_by(key.org_limits),
             budget: Budgets::new(&limits, app.allowances.spent(LimitHolder::Key(key.id))),
+            revision: app.accounts.cookies.revision(&record),
         }
     }
 
@@ -253,6 +260,7 @@ pub(crate) async fn change(
     app: State<App>,
     caller: Caller,
     Id(id): Id,
+    seen: IfMatch,
     Body(form): Body<ChangedKey>,
 ) -> Outcome<Json<KeyView>> {
     let now = app.clock.now();
@@ -266,6 +274,7 @@ pub(crate) async fn change(
         return Err(Parts::invalid_state("the key is revoked: make a new one"));
     }
     let old = KeyView::new(&app, &key);
+    seen.check(&old.revision)?;
     let settings = form.of(key.settings);
     let key = tx.update_key(KeyId(id), &settings).await?.ok_or_else(ApiError::internal)?;
     let view = KeyView::new(&app, &key);

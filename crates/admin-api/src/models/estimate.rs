@@ -10,22 +10,20 @@ use std::{
 use gantry_domain::{
     ApiError,
     engine::vllm::CPU_CACHE,
-    machine::GpuVendor,
     memory::{
-        Beside, Command, Doubt, Estimate, GpuMemory, ModelFacts, Number, Refusal, Remedy, Room, Unknown,
-        remedy,
+        Beside, Command, Doubt, Estimate, GpuMemory, GpuShare, ModelFacts, Number, Refusal, Remedy, Room,
+        Unknown, remedy,
     },
     model::{EngineKind, Model, ModelConfig, Phase},
 };
 use gantry_inspect::folder::{Base, Measured, Precision, cached_gguf, cached_snapshot, measure, weight_of};
 use serde_json::{Map, Value};
 
-use super::dry_run::{MemoryEstimate, Severity, Warning};
-use crate::{
-    App,
-    error::Outcome,
-    ports::{MachineView, Preview},
+use super::{
+    dry_run::{GpuParts, MemoryEstimate, Severity, Warning},
+    gpu_room::{give_back, gpus},
 };
+use crate::{App, error::Outcome, ports::Preview};
 
 /// The parts of the estimate that go into the dry run's answer.
 pub(super) struct Report {
@@ -91,6 +89,8 @@ struct Subject {
     no_gpus: Option<Unknown>,
     host_ram_free: Option<u64>,
     host_ram_total: Option<u64>,
+    /// What the model's own engine holds of the GPUs counts as free: the next start has it.
+    frees_own: bool,
     left_out: Vec<(Doubt, &'static str)>,
 }
 
@@ -120,7 +120,8 @@ impl Subject {
             Ok(measured) => measured,
             Err(unknown) => return Ok(Err(unknown)),
         };
-        let machine = app.monitor.machine().await;
+        let mut machine = app.monitor.machine().await;
+        let frees_own = give_back(app, model, &mut machine).await;
         let (gpus, no_gpus) = match gpus(&machine, &preview.gpus) {
             Ok(gpus) => (gpus, None),
             Err(unknown) => (Vec::new(), Some(unknown)),
@@ -135,6 +136,7 @@ impl Subject {
             no_gpus,
             host_ram_free: machine.memory.map(|it| it.available),
             host_ram_total: machine.memory.map(|it| it.total),
+            frees_own,
         }))
     }
 
@@ -224,7 +226,7 @@ impl Subject {
     /// Returns `vram_estimate`.
     fn view(&self, model: &Model, estimate: &Estimate) -> MemoryEstimate {
         let mut notes = estimate.notes.clone();
-        if matches!(model.phase, Phase::Running { .. } | Phase::Loading { .. }) {
+        if !self.frees_own && matches!(model.phase, Phase::Running { .. } | Phase::Loading { .. }) {
             notes.push("the model runs now: what it holds counts as used".to_owned());
         }
         MemoryEstimate {
@@ -233,6 +235,7 @@ impl Subject {
             overhead_gb: gib(estimate.compute.saturating_add(estimate.overhead)),
             total_gb: gib(estimate.total),
             per_gpu_gb: estimate.per_gpu.iter().map(|it| gib(it.total())).collect(),
+            gpu_parts: estimate.per_gpu.iter().map(parts).collect(),
             fits: estimate.fits,
             available_gb: estimate.available.map(gib),
             gpu_indexes: self.indexes.clone(),
@@ -248,6 +251,15 @@ impl Subject {
             layers_on_gpus: estimate.layers_on_gpus,
             notes,
         }
+    }
+}
+
+/// Returns what one GPU has to provide, by what it is for.
+fn parts(share: &GpuShare) -> GpuParts {
+    GpuParts {
+        weights_gb: gib(share.weights),
+        kv_cache_gb: gib(share.kv_cache),
+        overhead_gb: gib(share.compute.saturating_add(share.overhead)),
     }
 }
 
@@ -294,16 +306,6 @@ impl Place {
         let base = Base::open(&root).map_err(|error| Unknown::because(error.to_string()))?;
         measure(&base, &path, precision)
     }
-}
-
-/// Memory of the GPUs with these indexes.
-fn gpus(machine: &MachineView, indexes: &[u32]) -> Result<Vec<GpuMemory>, Unknown> {
-    let memory = |index: &u32| {
-        let gpu = machine.gpus.iter().find(|it| it.index == *index && it.vendor == GpuVendor::Nvidia);
-        gpu.and_then(|it| it.memory)
-            .ok_or_else(|| Unknown::because(format!("the driver does not tell the memory of GPU {index}")))
-    };
-    indexes.iter().map(memory).collect()
 }
 
 /// Returns the weights of the files beside the model. Files that can't be read are left out, and the estimate says so.

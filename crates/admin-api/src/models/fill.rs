@@ -185,7 +185,7 @@ async fn from_hub(app: &App, body: &mut Map<String, Value>, repo: &str) -> Outco
     };
     let repository = app.hub.repository(repo, token).await.map_err(|it| untold(&it.message))?;
     let config = repository.config.as_deref().and_then(|it| hub::read_config(it).ok());
-    let files = repository.files.map(|it| HubFiles::of(&it));
+    let files = repository.files.map(|it| HubFiles::of(repo, &it));
     let advice = hub::recommend(config.as_ref().map(|it| &it.summary), files.as_ref());
     let engine = EngineKind::parse(&advice.recommended_engine)
         .ok_or_else(|| untold(&format!("the repository does not tell: {}", advice.reason)))?;
@@ -196,7 +196,7 @@ async fn from_hub(app: &App, body: &mut Map<String, Value>, repo: &str) -> Outco
     Ok(())
 }
 
-/// Sets a served name from the last part of a path or repository, if it can be one.
+/// Sets a served name from the last part of a path or repository, if it can be one without its invisible characters.
 fn name_after(body: &mut Map<String, Value>, path: &str) {
     if ["served_name", "served_model_name"].iter().any(|it| body.get(*it).is_some_and(|it| !it.is_null())) {
         return;
@@ -209,8 +209,10 @@ fn name_after(body: &mut Map<String, Value>, path: &str) {
     }
     let llamacpp = engine_of(body) == Some(EngineKind::Llamacpp);
     let two_names = llamacpp && stem.contains(',');
-    if name::is_name(stem, 200) && !is_reserved(stem) && !stem.starts_with('-') && !two_names {
-        body.insert("served_name".to_owned(), stem.into());
+    let seen: String = stem.chars().filter(|it| !name::is_invisible(*it)).collect();
+    let seen = seen.trim();
+    if name::is_name(seen, 200) && !is_reserved(seen) && !seen.starts_with('-') && !two_names {
+        body.insert("served_name".to_owned(), seen.into());
     }
 }
 
@@ -251,6 +253,7 @@ mod tests {
             ("llamacpp", "a/b-00001-of-00003.GGUF", json!("b")),
             ("vllm", "Qwen/Qwen3-8B/", json!("Qwen3-8B")),
             ("vllm", "one-of-many", json!("one-of-many")),
+            ("llamacpp", "\u{1f469}\u{200d}\u{1f467} \u{202e}x\u{feff} .gguf", json!("\u{1f469}\u{1f467} x")),
             ("llamacpp", "a,b.gguf", json!(null)),
             ("vllm", "x/running", json!(null)),
             ("vllm", "-x", json!(null)),

@@ -4,7 +4,6 @@ use std::{convert::Infallible, time::Duration};
 
 use axum::{
     body::Body,
-    http::header::{CACHE_CONTROL, CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
 use futures_util::{Stream, StreamExt, stream};
@@ -17,6 +16,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 use crate::{
     App,
     caller::Grant,
+    event_stream,
     operation::{Doc, Output},
     ports::LogStream,
     seats::Seat,
@@ -25,8 +25,6 @@ use crate::{
 
 /// Longest time without a line before a comment is sent, so that nothing on the way takes the connection for dead.
 const COMMENT_EVERY: Duration = Duration::from_secs(15);
-
-const EVENTS: &str = "text/event-stream";
 
 view! {
     /// The data of one event.
@@ -52,7 +50,7 @@ impl Lines {
 
 impl IntoResponse for Lines {
     fn into_response(self) -> Response {
-        ([(CONTENT_TYPE, EVENTS), (CACHE_CONTROL, "no-cache")], self.0).into_response()
+        (event_stream::headers(), self.0).into_response()
     }
 }
 
@@ -60,7 +58,7 @@ impl Output for Lines {
     fn describe(doc: &mut Doc) {
         let line = Line::schema(&mut doc.components);
         if let Some(reply) = doc.answers.last_mut() {
-            reply.content.push((EVENTS, event(json_text(line))));
+            reply.content.push((event_stream::KIND, event(json_text(line))));
         }
     }
 }

@@ -140,7 +140,7 @@ pub(crate) async fn hub_config(
         // Sign-in pages and errors of proxies are HTML.
         ApiError::new(ErrorCode::BadUpstream, format!("the model hub's config.json can't be used: {error}"))
     })?;
-    let files = found.files.map(|it| HubFiles::of(&it));
+    let files = found.files.map(|it| HubFiles::of(&repo_id, &it));
     let recommendation = hub::recommend(read.as_ref().map(|it| &it.summary), files.as_ref());
     let (config, summary) = read.map(|it| (it.config, it.summary)).unzip();
     Ok(Json(HubConfigView {

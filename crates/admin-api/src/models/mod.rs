@@ -10,6 +10,7 @@ mod fill;
 pub(crate) mod folders;
 mod follow;
 mod form;
+mod gpu_room;
 pub(crate) mod hub_config;
 pub(crate) mod metrics;
 pub(crate) mod registry;
@@ -27,15 +28,15 @@ use serde_json::{Map, Value};
 
 pub(crate) use self::view::needs_apply;
 use self::{
-    form::{ChangedModel, NewModel},
-    view::{HIDDEN, ModelView, record, without_values},
+    form::{ChangedModel, NewModel, Wish},
+    view::{HIDDEN, ModelView, record, revision, without_values},
 };
 use crate::{
     App,
     app::Parts,
     caller::Caller,
     error::{Outcome, Problem},
-    operation::{Body, Created, Id, Listed, Operation, Page, Query, Switch, query},
+    operation::{Body, Created, Id, IfMatch, Listed, Operation, Page, Query, Switch, query},
 };
 
 /// The field that names a model's own files.
@@ -172,18 +173,12 @@ pub(crate) async fn change(
     app: State<App>,
     caller: Caller,
     Id(id): Id,
+    seen: IfMatch,
     Body(ChangedModel { wish, body }): Body<ChangedModel>,
 ) -> Outcome<Json<ModelView>> {
-    guesses_no_value(&caller, &body)?;
-    let draft = |model: &Model| {
-        let mut body = unhidden(&body, model);
-        let task = body.get("task").and_then(Value::as_str).and_then(Task::parse).unwrap_or(model.task);
-        wish.tune(model.engine, task, &mut body, Some(&model.config), None);
-        ModelDraft::change(model, &body, caller.role()).map_err(|it| Problem(ApiError::validation(it)))
-    };
     // The file system is looked at before there is a transaction that others wait for.
     let before = find(&app, id).await?;
-    let checked = draft(&before)?;
+    let checked = draft_of_change(&caller, &before, wish, &body)?;
     check(&app, &checked, &body).await?;
     if !wish.force() && !app.engines.is_simulated(&before) {
         fill::files_are_there(&app, named_files(&checked, &body, Some(&before))).await?;
@@ -194,7 +189,8 @@ pub(crate) async fn change(
     // A record is replaced as a whole: of two changes at once the later one must have seen the earlier one.
     tx.lock_model(ModelId(id)).await?;
     let model = tx.model(ModelId(id)).await?.ok_or_else(|| Parts::not_found("model", id))?;
-    let draft = draft(&model)?;
+    seen.check(&revision(&app, &model))?;
+    let draft = draft_of_change(&caller, &model, wish, &body)?;
     names_are_free(&mut tx, Some(model.id), &draft).await?;
     let active = model.state().0.is_active();
     if active && draft.served_name != model.served_name {
@@ -219,6 +215,20 @@ pub(crate) async fn change(
     tx.commit().await?;
     app.signals.refresh.publish().await;
     Ok(Json(ModelView::for_caller(&app, &caller, &model)))
+}
+
+/// Returns the draft of a change request.
+fn draft_of_change(
+    caller: &Caller,
+    model: &Model,
+    wish: Wish,
+    body: &Map<String, Value>,
+) -> Outcome<ModelDraft> {
+    guesses_no_value(caller, body)?;
+    let mut body = unhidden(body, model);
+    let task = body.get("task").and_then(Value::as_str).and_then(Task::parse).unwrap_or(model.task);
+    wish.tune(model.engine, task, &mut body, Some(&model.config), None);
+    ModelDraft::change(model, &body, caller.role()).map_err(|it| ApiError::validation(it).into())
 }
 
 /// Only an owner may send values of `extra_env`. Others may only send back what they were shown ([`unhidden`]). A right

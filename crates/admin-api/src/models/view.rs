@@ -2,6 +2,7 @@
 
 use gantry_domain::{
     ModelId, Role, Timestamp,
+    account_token::Right,
     audit::AuditEntry,
     diagnosis::Diagnosis,
     engine,
@@ -63,6 +64,8 @@ view! {
         /// Fields that are not set: what is shown of them is the default.
         defaulted: Vec<&'static str>,
         updated_at: Rfc3339,
+        /// For `If-Match`: it changes with everything of the record that can be changed, but for the hub's token.
+        revision: String,
     }
 }
 
@@ -139,9 +142,11 @@ fn of_engine(all: &mut Components, engine: EngineKind) -> Value {
 }
 
 impl ModelView {
-    /// Returns the model as `caller` sees it: a caller who may set environment variables sees their values.
+    /// Returns the model as `caller` sees it: a caller who may set environment variables sees their values. An owner's token
+    /// that only reads may not set them.
     pub(super) fn for_caller(app: &App, caller: &Caller, model: &Model) -> Self {
-        if caller.role() == Role::Owner { Self::whole(app, model) } else { Self::new(app, model) }
+        let may_set = caller.role() == Role::Owner && caller.grant.reaches("models", Right::Write).is_ok();
+        if may_set { Self::whole(app, model) } else { Self::new(app, model) }
     }
 
     /// Returns the model without the values of environment variables, since operators put tokens there.
@@ -172,6 +177,7 @@ impl ModelView {
             simulator: app.engines.is_simulated(&model.as_launched()),
             defaulted,
             updated_at: model.updated_at.into(),
+            revision: revision(app, model),
         };
         Self { columns, settings }
     }
@@ -260,6 +266,11 @@ pub(super) fn record(model: &Model) -> Value {
         map.insert("mode".to_owned(), mode(model).into());
     }
     record
+}
+
+/// The revision of a record, for `If-Match`.
+pub(super) fn revision(app: &App, model: &Model) -> String {
+    app.accounts.cookies.revision(&record(model))
 }
 
 /// Takes the values of environment variables out of a row: operators put tokens there, and rows are kept for long.

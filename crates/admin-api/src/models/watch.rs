@@ -186,7 +186,7 @@ pub(crate) async fn logs(
         })));
     }
     if follow {
-        let seat = app.bounds.seats.take(caller.grant.key())?;
+        let seat = caller.take_seat(&app.bounds.seats)?;
         let lines = app.engines.follow(&model, LogWindow { tail, since }).await?;
         return Ok(Either::Second(Lines::new(app.0, caller.grant, lines, seat)));
     }

@@ -20,6 +20,9 @@ const BODY_TIME: Duration = Duration::from_secs(30);
 /// Most bytes that are read of a body that is too large.
 const DISCARDED: u64 = 9 << 20;
 
+/// Most values of a body: each takes up to a hundred times its text in memory.
+const MOST_VALUES: usize = 100_000;
+
 /// A JSON object as the body; nothing said about its fields yet.
 pub(crate) struct Object(pub(crate) Map<String, Value>);
 
@@ -37,6 +40,10 @@ impl Object {
         if !json {
             let message = "send the body as `Content-Type: application/json`";
             return Err(Problem::new(ErrorCode::UnsupportedMediaType, message));
+        }
+        if values(bytes) > MOST_VALUES {
+            let message = format!("the body has more than {MOST_VALUES} values");
+            return Err(Problem::new(ErrorCode::RequestTooLarge, message));
         }
         match serde_json::from_slice::<Value>(bytes) {
             Ok(Value::Object(mut map)) => {
@@ -61,6 +68,22 @@ impl Object {
             }
         }
     }
+}
+
+/// Returns how many values a text has at most, if it is JSON: one more than it has commas and opening brackets outside of
+/// strings.
+fn values(text: &[u8]) -> usize {
+    let (mut n, mut quoted, mut escaped) = (1, false, false);
+    for byte in text {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = quoted,
+            b'"' => quoted = !quoted,
+            b',' | b'[' | b'{' if !quoted => n += 1,
+            _ => {}
+        }
+    }
+    n
 }
 
 /// Writes a whole number without its fraction, in a list too: `7.0` is as good a whole number as `7`.
@@ -199,6 +222,13 @@ pub(crate) async fn with_its_body(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_are_counted_outside_of_strings() {
+        for (text, n) in [("{}", 2), (r#"{"a":[1,2,{"b":"x,[\\\"{,"}]}"#, 6), ("[[[]]]", 4)] {
+            assert_eq!(values(text.as_bytes()), n, "{text}");
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn nobody_waits_for_a_body_that_does_not_come() {

@@ -100,10 +100,10 @@ impl Fields {
     /// # Errors
     /// 422 with everything that was wrong, unknown fields included.
     pub(crate) fn finish(mut self) -> Result<(), Problem> {
-        for name in self.rest().keys() {
-            self.problem(name, format!("there is no field `{name}`"));
-        }
-        if self.problems.is_empty() { Ok(()) } else { Err(ApiError::validation(self.problems).into()) }
+        let unknown = self.rest();
+        self.problems.extend(unknown.keys().map(|it| FieldProblem::unknown(it, "")));
+        let problems = FieldProblem::bounded(self.problems);
+        if problems.is_empty() { Ok(()) } else { Err(ApiError::validation(problems).into()) }
     }
 }
 
@@ -118,11 +118,13 @@ impl<F: Field> TypedField<'_, F> {
     /// Absent is `None`, `null` is a mistake.
     pub(crate) fn given(self) -> Option<F::Value> {
         let value = self.fields.raw(self.name)?;
-        let read = F::read(&value, self.fields.now);
-        if read.is_none() {
-            self.fields.problem(self.name, F::complaint(self.name, &value));
+        match F::take(value, self.fields.now) {
+            Ok(read) => Some(read),
+            Err(value) => {
+                self.fields.problem(self.name, F::complaint(self.name, &value));
+                None
+            }
         }
-        read
     }
 
     /// Absent and `null` are `None`.
@@ -225,6 +227,14 @@ pub(crate) trait Field {
 
     /// Reads a value that is not `null`. `None` if it is illegal.
     fn read(value: &Value, now: Timestamp) -> Option<Self::Value>;
+
+    /// Like [`Self::read`], for what is large and need not be copied.
+    ///
+    /// # Errors
+    /// The value, if it is illegal.
+    fn take(value: Value, now: Timestamp) -> Result<Self::Value, Value> {
+        Self::read(&value, now).ok_or(value)
+    }
 
     /// Says what is wrong with a value that [`Self::read`] refused.
     fn complaint(name: &str, value: &Value) -> String {

@@ -10,6 +10,7 @@ mod answer;
 mod body;
 mod doc;
 mod form;
+mod if_match;
 mod parameters;
 mod path;
 mod query;
@@ -22,6 +23,7 @@ pub(crate) use answer::{Accepted, Created, Deleted, Done, Either, Listed, Writte
 pub(crate) use body::{Body, OptionalBody, with_its_body};
 pub(crate) use doc::{Doc, JSON, Param, Reply};
 pub(crate) use form::{Change, Field, Fields, Form, form, read};
+pub(crate) use if_match::IfMatch;
 pub(crate) use parameters::{Choice, Number, Search, Switch};
 pub(crate) use path::{Id, UuidId, id_text};
 pub(crate) use query::{

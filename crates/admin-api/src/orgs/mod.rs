@@ -6,6 +6,8 @@ use gantry_domain::{
 };
 use gantry_store::{OrgChange, OrgColumn, OrgFilter, Sort, Tx, UserFilter};
 
+use serde_json::json;
+
 use crate::{
     App,
     app::Parts,
@@ -13,7 +15,9 @@ use crate::{
     caller::Caller,
     error::{Outcome, Problem},
     limits::{Budgets, LimitChange},
-    operation::{Body, Created, Deleted, Id, Listed, Name, Operation, Page, Query, Search, form, query},
+    operation::{
+        Body, Created, Deleted, Id, IfMatch, Listed, Name, Operation, Page, Query, Search, form, query,
+    },
     ports::LimitHolder,
 };
 
@@ -29,12 +33,15 @@ view! {
         created_at: Rfc3339,
         limits: Limits => part,
         budget: Option<Budgets>,
+        /// For `If-Match`: it changes with everything of the organisation that can be changed.
+        revision: String,
     }
 }
 
 impl OrgView {
     fn new(app: &App, org: Org, users: i64, keys: i64) -> Self {
         let Org { id, name, enabled, created_at, limits } = org;
+        let revision = app.accounts.cookies.revision(&json!([name, enabled, limits]));
         Self {
             id,
             name,
@@ -44,6 +51,7 @@ impl OrgView {
             created_at: created_at.into(),
             limits,
             budget: Budgets::new(&limits, app.allowances.spent(LimitHolder::Org(id))),
+            revision,
         }
     }
 
@@ -154,12 +162,14 @@ pub(crate) async fn change(
     app: State<App>,
     caller: Caller,
     Id(id): Id,
+    seen: IfMatch,
     Body(ChangedOrg { name, enabled, limits }): Body<ChangedOrg>,
 ) -> Outcome<Json<OrgView>> {
     let mut tx = app.store.write().await?;
     // If two requests come at once, they must not remove the last two owners between them.
     tx.exclusive().await?;
     let before = tx.org(OrgId(id)).await?.ok_or_else(|| Parts::not_found("organisation", id))?;
+    seen.check(&OrgView::new(&app, before.clone(), 0, 0).revision)?;
     let limits = (!limits.is_empty()).then(|| limits.apply(before.limits));
     let org = tx.update_org(before.id, &OrgChange { name, enabled, limits }).await?;
     let org = org.ok_or_else(|| Parts::not_found("organisation", id))?;

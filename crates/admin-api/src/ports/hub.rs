@@ -2,6 +2,7 @@
 
 use futures_util::future::BoxFuture;
 use gantry_domain::ApiError;
+pub use gantry_inspect::hub::HubFile;
 use secrecy::SecretString;
 
 /// The model hub.
@@ -19,6 +20,6 @@ pub trait Hub: Send + Sync + 'static {
 pub struct HubRepository {
     /// `config.json` as it came; `None` if there is none.
     pub config: Option<bytes::Bytes>,
-    /// Names of all files; `None` if the hub did not list them.
-    pub files: Option<Vec<String>>,
+    /// All files; `None` if the hub did not list them.
+    pub files: Option<Vec<HubFile>>,
 }

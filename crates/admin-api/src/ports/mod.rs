@@ -13,6 +13,6 @@ pub use checks::Checks;
 pub use data_plane::{Allowances, BodyParts, DataPlane, Inference, LimitHolder, LiveRoute, Spent};
 pub use deployment::{AfterImport, Deployment, ImportJob};
 pub use engines::{Drift, EngineLog, Engines, Live, LogStream, Preview, PreviousLog, TestReport, TestType};
-pub use hub::{Hub, HubRepository};
+pub use hub::{Hub, HubFile, HubRepository};
 pub use images::{Image, Images, LoadedImages};
 pub use monitor::{MachineView, Monitor, SpoolReport};

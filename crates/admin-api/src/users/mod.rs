@@ -8,6 +8,7 @@ use gantry_domain::{
 };
 use gantry_store::{Constraint, NewUser, Sort, StoreError, Tx, UserChange, UserColumn, UserFilter};
 use secrecy::SecretString;
+use serde_json::json;
 
 use crate::{
     App,
@@ -17,7 +18,9 @@ use crate::{
     error::{Outcome, Problem},
     keys::ServedNames,
     limits::{Budgets, LimitChange},
-    operation::{Body, Created, Deleted, Id, Listed, Name, Operation, Page, Query, Search, form, query},
+    operation::{
+        Body, Created, Deleted, Id, IfMatch, Listed, Name, Operation, Page, Query, Search, form, query,
+    },
     password::NewPassword,
     ports::LimitHolder,
 };
@@ -38,6 +41,8 @@ view! {
         models: Option<Vec<String>>,
         limits: Limits => part,
         budget: Option<Budgets>,
+        /// For `If-Match`: it changes with everything of the user that can be changed.
+        revision: String,
     }
 }
 
@@ -57,6 +62,8 @@ impl UserView {
         } = user;
         let (created_at, last_login_at) = (created_at.into(), last_login_at.map(Rfc3339));
         let budget = Budgets::new(&limits, app.allowances.spent(LimitHolder::User(id)));
+        let revision =
+            app.accounts.cookies.revision(&json!([username, role, org_id, enabled, models, limits]));
         Self {
             id,
             username,
@@ -69,6 +76,7 @@ impl UserView {
             models,
             limits,
             budget,
+            revision,
         }
     }
 
@@ -215,6 +223,7 @@ pub(crate) async fn change(
     app: State<App>,
     caller: Caller,
     Id(id): Id,
+    seen: IfMatch,
     Body(form): Body<ChangedUser>,
 ) -> Outcome<Json<UserView>> {
     let ChangedUser { username, password, role, org_id, enabled, bounds } = form;
@@ -240,15 +249,13 @@ pub(crate) async fn change(
     let before = visible(&mut tx, &caller, UserId(id)).await?;
     bounds.may_be_set(&caller, before.role)?;
     let old = UserView::new(&app, before.clone(), org_name(&mut tx, &caller, before.org_id).await?);
+    seen.check(&old.revision)?;
     let org_name = org_name(&mut tx, &caller, org_id.unwrap_or(before.org_id)).await?;
     if let Some(org) = org_id.filter(|it| *it != before.org_id) {
         has_room(&app, &mut tx, org).await?;
     }
-    let ends_sessions = password_hash.is_some()
-        || role.is_some_and(|it| it != before.role)
-        || org_id.is_some_and(|it| it != before.org_id)
-        || enabled == Some(false);
     let change = UserChange { username, password_hash, role, enabled, org_id, ..bounds.change(&before) };
+    let ends_sessions = ends_sessions(&change, &before);
     let user = tx.update_user(before.id, &change).await?.ok_or_else(|| Parts::not_found("user", id))?;
     keep_an_owner(&mut tx).await?;
     if ends_sessions {
@@ -270,6 +277,14 @@ pub(crate) async fn change(
     tx.commit().await?;
     app.signals.refresh.publish().await;
     Ok(Json(view.published(&app)))
+}
+
+/// Whether the user has to sign in again after the change.
+fn ends_sessions(change: &UserChange, before: &User) -> bool {
+    change.password_hash.is_some()
+        || change.role.is_some_and(|it| it != before.role)
+        || change.org_id.is_some_and(|it| it != before.org_id)
+        || change.enabled == Some(false)
 }
 
 /// Checks that the user exists for the caller, and so does the new organisation, and that the new name is free.

@@ -35,9 +35,14 @@ impl Limits {
     }
 }
 
-/// Runs every check that needs neither a service nor a folder. `limits` are the gateway's.
-pub fn machine(limits: Limits) -> Vec<Check> {
-    let mut checks = vec![files(limits), memlock(limits), clock(), cgroup()];
+/// Checks the limits of the gateway's process.
+pub fn limits(limits: Limits) -> Vec<Check> {
+    vec![files(limits), memlock(limits)]
+}
+
+/// Runs every check that needs neither a service, nor a folder, nor the gateway's process. Asks programs of this machine.
+pub fn machine() -> Vec<Check> {
+    let mut checks = vec![clock(), cgroup()];
     checks.extend(gpus());
     checks
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 pub use self::{
     folders::{as_owner, folders, in_use, other_owner, user_name, writable},
     gateway::{gateway, local_port},
-    machine::{Limits, machine},
+    machine::{Limits, limits, machine},
 };
 use crate::{
     exit::{Exit, Failure, Outcome},

@@ -40,6 +40,7 @@ const SHOWN_ONLY: &[&str] = &[
     "defaulted",
     "created_at",
     "updated_at",
+    "revision",
 ];
 
 const OPTIONS: &[(&str, &str)] = &[

@@ -38,6 +38,7 @@ const HEAD: &[&str] = &[
     "defaulted",
     "created_at",
     "updated_at",
+    "revision",
 ];
 
 pub(super) fn show(cx: &Cx, model: &Value) -> Outcome<()> {

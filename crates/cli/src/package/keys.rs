@@ -104,8 +104,9 @@ pub(super) fn sign(matches: &ArgMatches, out: &Out) -> Outcome<()> {
     let key = secret_key(file, text(matches, PASSWORD_FILE))?;
     let at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let id = &package.manifest().id;
-    let signature = sign::sign(package.manifest_text(), id, &at, &key);
-    let signature = signature.map_err(|error| Failure::Failed(format!("can't sign: {error}")))?;
+    let failed = |error: &dyn std::fmt::Display| Failure::Failed(format!("can't sign: {error}"));
+    let manifest = package.manifest_text().map_err(|error| failed(&error))?;
+    let signature = sign::sign(&manifest[..], id, &at, &key).map_err(|error| failed(&error))?;
     let file = package.dir().join(SIGNATURE);
     replace(package.dir(), &file, &signature)
         .map_err(|error| Failure::Failed(format!("can't write {}: {error}", file.display())))?;

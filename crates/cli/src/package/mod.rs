@@ -98,7 +98,10 @@ fn open(dir: &str, bases: &[&str]) -> Outcome<Package> {
             OpenError::NoManifest(_) => Failure::NotFound(text),
             OpenError::Io { error, .. } if is_missing(&error) => Failure::NotFound(text),
             OpenError::Io { .. } | OpenError::Manifest(ManifestError::Newer(_)) => Failure::Failed(text),
-            OpenError::OtherBase { .. } | OpenError::NeedsNoBase => Failure::Usage(text),
+            OpenError::OtherBase { .. }
+            | OpenError::NeedsNoBase
+            | OpenError::MissingBase(_)
+            | OpenError::TooManyBases => Failure::Usage(text),
             OpenError::Incomplete(_) | OpenError::ChangedBase { .. } => Failure::Damaged(text),
             OpenError::Manifest(_) => Failure::Damaged(format!("{}: {text}", clean(dir))),
         }

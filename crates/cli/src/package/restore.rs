@@ -20,6 +20,7 @@ pub(super) fn command() -> Command {
         .args([
             super::gateway_dir(),
             option("file", "FILE", "The dump, relative to DIR (default: db/dump.sql); dumps of `pg_dump` are read as well"),
+            option("base", "DIR", "The folder of its base package, for a difference"),
             flag("drop-existing", "Replaces a database that has users: what is in it is deleted"),
             flag("no-backup", "Writes no dump of the database as it is"),
             flag("dry-run", "Only says whether the dump can be restored"),
@@ -37,6 +38,9 @@ pub(super) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     let mut body = json!({ "output_dir": text(matches, "DIR") });
     if let Some(file) = text(matches, "file") {
         body["db_file"] = json!(file);
+    }
+    if let Some(base) = text(matches, "base") {
+        body["base_dir"] = json!(base);
     }
     let check = "/admin/deployment/check-database-dump";
     let dump = cx.client.patient_call(http::Method::POST, check, Some(&body)).await?.json;

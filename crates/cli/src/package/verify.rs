@@ -61,14 +61,14 @@ impl Origin {
     fn of(package: &Package, key: Option<&str>) -> Outcome<Self> {
         let key = key.map(public_key).transpose()?;
         let refused = |error: SignatureError| match error {
-            SignatureError::Unreadable(_) => Failure::Failed(error.to_string()),
+            SignatureError::Unreadable(_) | SignatureError::Manifest(_) => Failure::Failed(error.to_string()),
             _ => Failure::Damaged(error.to_string()),
         };
         let signature = Signature::read(package.dir()).map_err(refused)?;
         let comment = match (&signature, &key) {
             (_, None) => None,
             (None, Some(_)) => return Err(refused(SignatureError::Missing)),
-            (Some(it), Some(key)) => Some(it.verify(package.manifest_text(), key).map_err(refused)?),
+            (Some(it), Some(key)) => Some(it.verify_package(package, key).map_err(refused)?),
         };
         Ok(Self { key_id: signature.map(|it| it.key_id().to_string()), comment })
     }
@@ -103,6 +103,9 @@ fn compare(package: &Package, out: &Out) -> io::Result<Vec<Problem>> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let (read, start) = (Read::default(), Instant::now());
     let total = checked(package).fold(0, |sum, file| u64::saturating_add(sum, file.size));
+    // They are read a second time, for their own sums.
+    let parts = package.manifest().parts.as_ref().map_or(0, |_| package.manifest().parts_size());
+    let total = total.saturating_add(parts);
     let mut progress = Progress::new(out);
     std::thread::scope(|scope| {
         let (done, ended) = mpsc::channel();
@@ -144,21 +147,24 @@ fn report(package: &Package, origin: &Origin, problems: &[Problem], out: &Out) -
     let files = checked(package).count();
     let size = checked(package).fold(0, |sum, file| u64::saturating_add(sum, file.size));
     let unchecked = manifest.files.len() - files;
+    let (damage, litter): (Vec<&Problem>, Vec<&Problem>) = problems.iter().partition(|it| it.is_damage());
+    let texts = |of: &[&Problem]| of.iter().map(ToString::to_string).collect::<Vec<_>>();
     let value = json!({
-        "whole": problems.is_empty(),
+        "whole": damage.is_empty(),
         "package": manifest.id,
         "files": files,
         "bytes": size,
         "base": manifest.base.as_ref().map(|it| &it.id),
         "unchecked_files_in_base": unchecked,
         "signature": origin.json(),
-        "problems": problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "problems": texts(&damage),
+        "litter": texts(&litter),
     });
     out.either(&value, || {
         for problem in problems {
             out.line(&clean(&problem.to_string()))?;
         }
-        if problems.is_empty() {
+        if damage.is_empty() {
             out.line(&format!("verified: {files} files, {}, {}", bytes(size), origin.words()))?;
         }
         Ok(())
@@ -169,10 +175,10 @@ fn report(package: &Package, origin: &Origin, problems: &[Problem], out: &Out) -
             clean(&base.id)
         ));
     }
-    if problems.is_empty() {
+    if damage.is_empty() {
         return Ok(());
     }
-    out.note(&format!("gantry: the package is damaged; problems: {}", problems.len()));
+    out.note(&format!("gantry: the package is damaged; problems: {}", damage.len()));
     Err(Failure::Told(Exit::Damaged))
 }
 

@@ -14,6 +14,7 @@ use gantry_package::{
     contents::{DUMP, RESTORE_BACKUPS},
     hashing::Hasher,
     manifest::MANIFEST,
+    package::Package,
 };
 use gantry_store::{Scratch, StoreResult, in_time};
 use parking_lot::Mutex;
@@ -176,7 +177,7 @@ async fn drill(control: &Control, stop: &CancellationToken) -> Option<Drill> {
         let _ = fs::remove_file(data_dir.join(SCRATCH));
         // Without a result it was stopped.
         if let Some(proven) = proven.filter(|_| !until.is_cancelled()) {
-            let _ = done.send((Some(backup.display().to_string()), proven.err()));
+            let _ = done.send((Some(backup.path.display().to_string()), proven.err()));
         }
     });
     let (backup, error) = match started {
@@ -190,7 +191,7 @@ async fn drill(control: &Control, stop: &CancellationToken) -> Option<Drill> {
 }
 
 /// Restores a backup into the scratch file, and removes that.
-async fn prove(backup: &Path, dir: &Path, now: Timestamp, stop: &CancellationToken) -> Result<(), String> {
+async fn prove(backup: &Backup, dir: &Path, now: Timestamp, stop: &CancellationToken) -> Result<(), String> {
     let scratch = dir.join(SCRATCH);
     match fs::remove_file(&scratch) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -198,7 +199,8 @@ async fn prove(backup: &Path, dir: &Path, now: Timestamp, stop: &CancellationTok
         }
         _ => {}
     }
-    let dump = DumpSource::find(backup)?.open(dir, now).await.map_err(|error| told(&error))?;
+    let source = DumpSource::find(&backup.path, backup.base.as_deref())?;
+    let dump = source.open(dir, now).await.map_err(|error| told(&error))?;
     let from = dump.read().map_err(|error| error.to_string())?;
     let mut from = Hashed { from: UntilStopped { from, stop }, hasher: Hasher::default() };
     let made = Scratch::in_file(&mut from, &scratch, None).await.map_err(|error| told(&error))?;
@@ -222,45 +224,79 @@ impl<R: Read> Read for UntilStopped<'_, R> {
     }
 }
 
+/// Something to restore from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Backup {
+    path: PathBuf,
+    /// The folder of the package's base, for a difference.
+    base: Option<PathBuf>,
+}
+
+/// What was found in the folders of backups and packages.
+#[derive(Default)]
+struct Finds {
+    /// With the time of the file that was written last.
+    backups: Vec<(SystemTime, Backup)>,
+    /// Folders with a manifest.
+    packages: Vec<PathBuf>,
+}
+
 /// Returns the newest backup: what lies in `backups` in the data directory, the dumps that restores made, and packages
-/// with a database.
-fn newest(data_dir: &Path, export_dirs: &[PathBuf]) -> Option<PathBuf> {
-    let mut found = Vec::new();
+/// with a database. A difference counts if its base lies in one of the folders, too.
+fn newest(data_dir: &Path, export_dirs: &[PathBuf]) -> Option<Backup> {
+    let mut found = Finds::default();
     for path in entries(&data_dir.join(BACKUPS)) {
         if is_backup_file(&path) {
-            note(&mut found, &path, &path);
+            found.note(&path, None, &path);
         }
         for file in [BACKUP_DATABASE, DUMP] {
-            note(&mut found, &path, &path.join(file));
+            found.note(&path, None, &path.join(file));
         }
     }
     for dir in export_dirs {
-        look(dir, DEPTH, &mut found);
+        found.look(dir, DEPTH);
     }
-    found.into_iter().max().map(|it| it.1)
+    found.note_packages();
+    found.backups.into_iter().max().map(|it| it.1)
 }
 
-/// Looks for packages and what belongs to them, in folders below `dir`.
-fn look(dir: &Path, depth: usize, found: &mut Vec<(SystemTime, PathBuf)>) {
-    for path in entries(dir).into_iter().filter(|it| it.is_dir()) {
-        for dump in entries(&path.join(RESTORE_BACKUPS)).into_iter().filter(|it| is_backup_file(it)) {
-            note(found, &dump, &dump);
-        }
-        // A package without a database, or whose export has not ended, is no backup of the database.
-        if path.join(MANIFEST).is_file() {
-            if DumpSource::find(&path).is_ok() {
-                note(found, &path, &path.join(MANIFEST));
+impl Finds {
+    /// Looks for packages and what belongs to them, in folders below `dir`.
+    fn look(&mut self, dir: &Path, depth: usize) {
+        for path in entries(dir).into_iter().filter(|it| it.is_dir()) {
+            for dump in entries(&path.join(RESTORE_BACKUPS)).into_iter().filter(|it| is_backup_file(it)) {
+                self.note(&dump, None, &dump);
             }
-        } else if depth > 1 {
-            look(&path, depth - 1, found);
+            if path.join(MANIFEST).is_file() {
+                self.packages.push(path);
+            } else if depth > 1 {
+                self.look(&path, depth - 1);
+            }
         }
     }
-}
 
-/// Notes a backup with the time of the file that was written last, if that is there.
-fn note(found: &mut Vec<(SystemTime, PathBuf)>, backup: &Path, file: &Path) {
-    let modified = fs::metadata(file).ok().filter(fs::Metadata::is_file).and_then(|it| it.modified().ok());
-    found.extend(modified.map(|it| (it, backup.to_owned())));
+    /// Notes the packages that are a backup of the database. One without a database, or whose export has not ended, is none.
+    fn note_packages(&mut self) {
+        let ids = |path: PathBuf| {
+            let package = Package::open(&path).ok()?;
+            let manifest = package.manifest();
+            Some((path, manifest.id.clone(), manifest.base.as_ref().map(|it| it.id.clone())))
+        };
+        let packages: Vec<_> = std::mem::take(&mut self.packages).into_iter().filter_map(ids).collect();
+        for (path, _, base_id) in &packages {
+            let base = packages.iter().find(|(_, id, _)| Some(id) == base_id.as_ref()).map(|it| it.0.clone());
+            if DumpSource::find(path, base.as_deref()).is_ok() {
+                self.note(path, base, &path.join(MANIFEST));
+            }
+        }
+    }
+
+    /// Notes a backup with the time of the file that was written last, if that is there.
+    fn note(&mut self, path: &Path, base: Option<PathBuf>, file: &Path) {
+        let modified =
+            fs::metadata(file).ok().filter(fs::Metadata::is_file).and_then(|it| it.modified().ok());
+        self.backups.extend(modified.map(|it| (it, Backup { path: path.to_owned(), base })));
+    }
 }
 
 fn is_backup_file(path: &Path) -> bool {
@@ -325,7 +361,7 @@ mod tests {
             let epoch = SystemTime::UNIX_EPOCH + Duration::from_hours(1);
             file.set_modified(epoch - Duration::from_secs(age)).unwrap();
         };
-        let found = || newest(&data, std::slice::from_ref(&exports));
+        let found = || newest(&data, std::slice::from_ref(&exports)).map(|it| it.path);
         assert_eq!(found(), None);
         write(&data.join("backups/before-upgrade-1-2-x.db"), 90);
         assert_eq!(found(), Some(data.join("backups/before-upgrade-1-2-x.db")));

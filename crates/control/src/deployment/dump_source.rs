@@ -34,21 +34,32 @@ pub struct DumpSource {
 
 impl DumpSource {
     /// Finds the dump at a path: the file itself, be it a dump or a SQLite database of Gantry; or in a folder the dump of
-    /// the package, the database of a backup, or its dump. Blocks.
+    /// the package, the database of a backup, or its dump. `base`: the folder of the package's base, for a difference. Blocks.
     ///
     /// # Errors
     /// There is none; the error says why.
-    pub fn find(path: &Path) -> Result<Self, String> {
+    pub fn find(path: &Path, base: Option<&Path>) -> Result<Self, String> {
         let found = path.metadata().map_err(|error| format!("{}: {error}", path.display()))?;
         if found.is_file() {
             return Ok(Self { path: path.to_owned(), package: None });
         }
-        match Package::open(path) {
+        let with_base = |package: Package| match base {
+            Some(base) => package.with_base_at(base),
+            None => Ok(package),
+        };
+        match Package::open(path).and_then(with_base) {
             Ok(package) => {
                 let name = PackagePath::new(DUMP).map_err(|error| error.to_string())?;
-                if !package.manifest().files.contains_key(&name) {
+                let Some(entry) = package.manifest().files.get(&name) else {
                     return Err(format!(
                         "the package {} has no database: it was exported without one",
+                        path.display()
+                    ));
+                };
+                if entry.in_base && package.base().is_none() {
+                    let base = package.manifest().base.as_ref().map(|it| it.id.clone()).unwrap_or_default();
+                    return Err(format!(
+                        "the package {} has only the pieces of its dump that are new: name the folder of its base package {base} with --base",
                         path.display()
                     ));
                 }
@@ -57,6 +68,12 @@ impl DumpSource {
             Err(OpenError::NoManifest(_)) => {
                 let files = [BACKUP_DATABASE, DUMP].map(|it| path.join(it));
                 let file = files.into_iter().find(|it| it.is_file()).ok_or_else(|| {
+                    if path.join("toc.dat").is_file() {
+                        return format!(
+                            "{} is a dump of `pg_dump --format=directory`, and only plain ones are read: `pg_restore --file=plain.sql DUMP` makes one of it",
+                            path.display()
+                        );
+                    }
                     format!(
                         "{} is neither a package nor a backup: it has no manifest.json, no {BACKUP_DATABASE} and no {DUMP}",
                         path.display()
@@ -93,7 +110,7 @@ impl DumpSource {
         let Some((package, _)) = &self.package else { return Ok(()) };
         let signature = Signature::read(package.dir()).map_err(|error| error.to_string())?;
         let signature = signature.ok_or("the package is not signed")?;
-        signature.verify(package.manifest_text(), key).map(drop).map_err(|error| error.to_string())
+        signature.verify_package(package, key).map(drop).map_err(|error| error.to_string())
     }
 
     /// Opens the dump. A SQLite database is written as a dump into `dir` first, without a name there. May block.

@@ -1,9 +1,9 @@
 //! The job that writes a package.
 
 use std::{
-    collections::BTreeMap,
+    collections::BTreeSet,
     fs,
-    io::Write,
+    io::{Read, Write},
     path::{Path, PathBuf},
 };
 
@@ -13,14 +13,14 @@ use gantry_domain::{
     model::{EngineKind, Model, PortableModel},
 };
 use gantry_package::{
-    checksums::Sha256Sum,
-    contents::{self, Contents, DUMP, PROGRAM, SBOM, SETTINGS},
-    manifest::{FORMAT_VERSION, LARGEST, Manifest},
+    contents::{self, Contents, DUMP, DUMP_PIECES, PROGRAM, SBOM, SETTINGS},
+    manifest::{FORMAT_VERSION, Manifest},
     model_manifest::ModelManifest,
     package::Package,
     path::PackagePath,
     sbom::sbom,
     sign::{SecretKey, sign},
+    source::Source,
     writer::{BaseManifest, Origin, PackageWriter, Signer, Sums, WriterOptions},
 };
 use gantry_store::{DumpSecrets, Proof, StoreError};
@@ -37,6 +37,9 @@ use super::{
 
 /// File in the data directory that remembers the sums of weights.
 const SUMS: &str = "package-sums";
+
+/// Most files that are left out and named in the job's log.
+const MOST_NAMED: usize = 20;
 
 /// What an export made, as the job's record has it.
 #[derive(Serialize)]
@@ -114,7 +117,7 @@ pub(super) fn run(work: &Work, request: &ExportRequest) -> Result<(), ApiError> 
     filled?;
     work.job.step("putting the package in place");
     let (origin, contents) = (&export.origin, &export.contents);
-    let sign = |text: &[u8]| match &key {
+    let sign = |text: &mut dyn Read| match &key {
         Some(key) => sign(text, &origin.id, &origin.created_at, key).map_err(std::io::Error::other),
         None => Ok(String::new()),
     };
@@ -122,6 +125,16 @@ pub(super) fn run(work: &Work, request: &ExportRequest) -> Result<(), ApiError> 
     let package = writer.finish(origin, contents, signer).map_err(|error| unwritten(&error))?;
     work.job.made(artifacts(&export.made(&package, base_id, key.is_some())));
     Ok(())
+}
+
+/// Says which files do not go into the package: somebody may take them for weights.
+fn name_left_out(work: &Work, left_out: &BTreeSet<String>) {
+    for name in left_out.iter().take(MOST_NAMED) {
+        work.job.log(format!("left out: {name}, which by its name is a download that has not ended"));
+    }
+    if let more @ 1.. = left_out.len().saturating_sub(MOST_NAMED) {
+        work.job.log(format!("left out: {more} more files of such names"));
+    }
 }
 
 /// Reads the key that packages are signed with.
@@ -160,7 +173,8 @@ impl Export<'_> {
 
     fn fill(&mut self, writer: &mut PackageWriter) -> Result<(), ApiError> {
         let may_pull = self.request.allow_pull_images;
-        self.contents.images = images::export(self.work, &self.plan.images, may_pull, writer)?;
+        self.contents.images =
+            images::export(self.work, &self.plan.images, may_pull, (&mut *writer, &mut self.sums))?;
         self.program(writer)?;
         self.files(writer)?;
         if self.request.include_configs {
@@ -193,13 +207,13 @@ impl Export<'_> {
 
     /// Weights and hub cache.
     fn files(&mut self, writer: &mut PackageWriter) -> Result<(), ApiError> {
-        let (files, links) =
-            (std::mem::take(&mut self.plan.source.files), std::mem::take(&mut self.plan.source.links));
+        let Source { files, links, roots, left_out } = std::mem::take(&mut self.plan.source);
+        name_left_out(self.work, &left_out);
         if !files.is_empty() {
             self.work.job.step(format!("copying {} files of weights", files.len()));
         }
         for it in files {
-            self.copy(writer, &it.path, &it.from)?;
+            self.copy(writer, &it.path, &roots.from(&it.path))?;
         }
         for (path, target) in links {
             writer.link(&path, target).map_err(|error| unwritten(&error))?;
@@ -274,13 +288,14 @@ impl Export<'_> {
         let dump = |to: &mut (dyn Write + Send)| {
             let dumped = self.work.wait(store.dump(DumpSecrets::Redacted, now, to))?;
             dumped.map_err(|error| match error {
-                StoreError::Sink(error) if error.kind() == std::io::ErrorKind::Interrupted => cancelled(),
+                StoreError::Sink(_) if self.work.is_cancelled() => cancelled(),
                 StoreError::Sink(error) => failed(format!("the dump can't be written: {error}")),
                 error if error.is_unavailable() => crate::jobs::unstored(&error),
                 error => failed(format!("the database can't be dumped: {error}")),
             })
         };
-        let (_, proof) = writer.put_with(&named(DUMP)?, dump, |error| unwritten(&error))?;
+        let proof =
+            writer.put_in_pieces(&named(DUMP)?, &named(DUMP_PIECES)?, dump, |error| unwritten(&error))?;
         self.redacted.extend(proof.redacted.iter().map(|(table, n)| format!("{n} secrets of `{table}`")));
         self.contents.database = Some(self.proven(proof));
         Ok(())
@@ -299,8 +314,9 @@ impl Export<'_> {
     }
 
     fn sbom(&mut self, writer: &mut PackageWriter) -> Result<(), ApiError> {
-        let text = sbom(&writer.manifest_so_far(&self.origin, &self.contents), &BTreeMap::new());
-        writer.put(&named(SBOM)?, &mut &text[..]).map(drop).map_err(|error| unwritten(&error))
+        let about = (&self.origin, &self.contents);
+        let put = writer.put_about(&named(SBOM)?, about, |it, to| sbom(it, &self.plan.licences, to));
+        put.map(drop).map_err(|error| unwritten(&error))
     }
 
     fn made(&self, package: &Package, base_id: Option<String>, signed: bool) -> Made {
@@ -328,16 +344,12 @@ fn base(path: &Path) -> Result<BaseManifest, ApiError> {
         ApiError::invalid("since", format!("{} can't be the base of a difference: {why}", path.display()))
     };
     if path.is_dir() {
-        let package = Package::open(path).map_err(|error| unusable(&error))?;
-        return Ok(BaseManifest { manifest: package.manifest().clone(), sha256: package.manifest_sha256() });
+        let (manifest, sha256) = Package::open(path).map_err(|error| unusable(&error))?.into_manifest();
+        return Ok(BaseManifest { manifest, sha256 });
     }
-    let size = fs::metadata(path).map_err(|error| unusable(&error))?.len();
-    if size > LARGEST {
-        return Err(unusable(&"it is too large for a manifest"));
-    }
-    let text = fs::read(path).map_err(|error| unusable(&error))?;
-    let manifest = Manifest::parse(&text).map_err(|error| unusable(&error))?;
-    Ok(BaseManifest { manifest, sha256: Sha256Sum::of(&text) })
+    let file = fs::File::open(path).map_err(|error| unusable(&error))?;
+    let (manifest, sha256) = Manifest::read(file).map_err(|error| unusable(&error))?;
+    Ok(BaseManifest { manifest, sha256 })
 }
 
 fn named(name: &str) -> Result<PackagePath, ApiError> {

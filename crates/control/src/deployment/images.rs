@@ -4,12 +4,16 @@ use std::io::{self, Read};
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::BoxStream};
-use gantry_domain::{ApiError, image::is_simulator};
+use gantry_domain::{
+    ApiError,
+    image::{is_simulator, tag_of_digest},
+};
 use gantry_package::{
     contents::{IMAGES, Image},
-    images::{layout, take_apart},
+    images::{full_name, layout, take_apart},
     path::PackagePath,
-    writer::PackageWriter,
+    stop::stopped,
+    writer::{PackageWriter, Sums},
 };
 use gantry_runtime::{ImageInfo, RuntimeResult};
 
@@ -23,48 +27,62 @@ pub(super) fn export(
     work: &Work,
     references: &[String],
     may_pull: bool,
-    writer: &mut PackageWriter,
+    (writer, sums): (&mut PackageWriter, &mut Sums),
 ) -> Result<Vec<Image>, ApiError> {
     let (mut images, mut wanted) = (Vec::new(), Vec::new());
     for reference in references {
-        // An archive has names of images, and no digests of registries: the other side could not find it.
-        if reference.contains('@') {
-            return Err(failed(format!(
-                "image {reference} is named by a digest, which an archive of images can't carry: give it a tag                  (`docker tag`), and name that in the settings or in the model's `engine_image`"
-            )));
-        }
         let found = there(work, reference, may_pull)?;
-        let known = found.config.as_deref().map(|config| writer.take_image(config)).transpose();
+        let known = found.config.as_deref().map(|config| writer.take_image(config, sums)).transpose();
         match known.map_err(|error| unwritten(&error))?.flatten() {
             Some(known) => images.push(Image { reference: reference.clone(), ..known }),
             None => wanted.push(reference.clone()),
         }
     }
-    if !wanted.is_empty() {
-        work.job.step(format!("saving images: {}", wanted.join(", ")));
-        let stream = work.wait(work.control.runtime.save(&wanted))?.map_err(|error| unanswered(&error))?;
-        let mut archive = Archive { work, stream, piece: Bytes::new() };
-        let saved = take_apart(&mut archive, writer);
-        let saved = saved.map_err(|error| failed(format!("the images can't be saved: {error}")))?;
-        for reference in &wanted {
-            let full = gantry_package::images::full_name(reference);
-            let found = saved.iter().find(|it| gantry_package::images::full_name(&it.reference) == full);
-            let image =
-                found.ok_or_else(|| failed(format!("the container runtime did not save {reference}")))?;
-            let image = Image { reference: reference.clone(), ..image.clone() };
-            writer.image_done(&image);
-            images.push(image);
-        }
+    // In an archive, an image that is named by a digest has no name that distinguishes it from others.
+    let (alone, together): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|it| tag_of_digest(it).is_some());
+    let archives = alone.into_iter().map(|it| vec![it]).chain([together]);
+    for references in archives.filter(|it| !it.is_empty()) {
+        images.extend(save(work, &references, writer)?);
     }
     images.sort_by(|a, b| a.reference.cmp(&b.reference));
     if !images.is_empty() {
-        for (name, text) in layout(&images) {
+        for (name, text) in layout(&as_loaded(&images)) {
             let path = PackagePath::new(&format!("{IMAGES}/{name}"));
             let path = path.map_err(|error| failed(error.to_string()))?;
             writer.put(&path, &mut text.as_bytes()).map_err(|error| unwritten(&error))?;
         }
     }
     Ok(images)
+}
+
+/// Writes the images of one archive into the package: one image that is named by a digest, or others.
+fn save(work: &Work, references: &[String], writer: &mut PackageWriter) -> Result<Vec<Image>, ApiError> {
+    work.job.step(format!("saving images: {}", references.join(", ")));
+    let stream = work.wait(work.control.runtime.save(references))?.map_err(|error| unanswered(&error))?;
+    let mut archive = Archive { work, stream, piece: Bytes::new() };
+    let saved = take_apart(&mut archive, writer);
+    let saved = saved.map_err(|error| failed(format!("the images can't be saved: {error}")))?;
+    let mut images = Vec::new();
+    for reference in references {
+        let is_it = |it: &&Image| {
+            tag_of_digest(reference).is_some() || full_name(&it.reference) == full_name(reference)
+        };
+        let image = saved.iter().find(is_it);
+        let image = image.ok_or_else(|| failed(format!("the container runtime did not save {reference}")))?;
+        let image = Image { reference: reference.clone(), ..image.clone() };
+        writer.image_done(&image);
+        images.push(image);
+    }
+    Ok(images)
+}
+
+/// Returns the images with the names that they have once they are loaded.
+pub(super) fn as_loaded(images: &[Image]) -> Vec<Image> {
+    let named = |it: &Image| Image {
+        reference: tag_of_digest(&it.reference).unwrap_or_else(|| it.reference.clone()),
+        ..it.clone()
+    };
+    images.iter().map(named).collect()
 }
 
 /// Returns an image of this machine, which is pulled if it is not there.
@@ -103,9 +121,7 @@ struct Archive<'a> {
 impl Read for Archive<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.piece.is_empty() {
-            let next =
-                self.work.wait(self.stream.next()).map_err(|_| io::Error::from(io::ErrorKind::Interrupted));
-            match next? {
+            match self.work.wait(self.stream.next()).map_err(|_| stopped())? {
                 Some(piece) => self.piece = piece.map_err(io::Error::other)?,
                 None => return Ok(0),
             }

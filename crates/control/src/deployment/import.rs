@@ -3,7 +3,7 @@
 use std::{
     io::{self, Read, Write},
     path::Path,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
 };
 
 use bytes::Bytes;
@@ -15,11 +15,12 @@ use gantry_domain::{
 use gantry_package::{
     checksums::Sha256Sum,
     contents::{HUB_CACHE, IMAGES, Image, MODELS},
-    images::{ImageSource, diff_ids, put_together},
+    images::{ImageError, ImageSource, check, diff_ids, put_together},
     package::Package,
     path::PackagePath,
     sign::{PublicKey, Signature},
-    unpack::{Unpack, UnpackError, remove_quarantines},
+    stop::stopped,
+    unpack::{Staged, Unpack, UnpackError, remove_quarantines},
 };
 use gantry_runtime::ImageInfo;
 use serde::Serialize;
@@ -28,6 +29,7 @@ use tokio::sync::mpsc;
 
 use super::{
     artifacts, failed,
+    images::as_loaded,
     plan::{available, unanswered},
     thread::{Work, cancelled},
 };
@@ -119,19 +121,21 @@ impl Selection {
             plan.new_bytes = plan.new_bytes.saturating_add(files.bytes);
             plan.present_files += files.present.len() as u64;
             plan.conflicting_files.extend(files.taken.iter().map(ToString::to_string));
-            let entries = &self.package.manifest().files;
-            let elsewhere = |it: &&PackagePath| entries.get(it).is_some_and(|it| it.in_base);
-            if self.package.base().is_none()
-                && let Some(path) = files.missing.iter().find(elsewhere)
-            {
-                plan.problems.push(self.needs_base(path));
-            }
+            let lacking = files.missing.iter().copied().find(|it| !self.package.has(it));
+            plan.problems.extend(lacking.map(|it| self.needs_base(it)));
         }
+        let refused = self.images.iter().find(|it| !control.config.images.allows(&it.reference));
+        plan.problems.extend(refused.map(|it| {
+            format!("image {} is not allowed: ENGINE_IMAGE_ALLOWLIST does not name it", it.reference)
+        }));
         plan.available_bytes = available(&base_dir)?;
         Ok(plan)
     }
 
     fn needs_base(&self, path: &PackagePath) -> String {
+        if self.package.base().is_some() {
+            return format!("`{path}` is to be in the base package, and is not");
+        }
         let id = self.package.manifest().base.as_ref().map(|it| it.id.clone()).unwrap_or_default();
         format!("`{path}` is in the base package {id}: name its folder in `base_dir`")
     }
@@ -148,14 +152,13 @@ pub(super) fn open(control: &Control, dir: &Path, base: Option<&Path>) -> Result
     let unusable = |param: &'static str| {
         move |error: gantry_package::package::OpenError| ApiError::invalid(param, error.to_string())
     };
-    let mut package = Package::open(dir).map_err(unusable("output_dir"))?;
+    let package = Package::open(dir).map_err(unusable("output_dir"))?;
     check_origin(control, &package)?;
-    if let Some(base) = base {
-        // The difference, whose origin was checked, has the checksum of the base's manifest.
-        let base = Package::open(base).map_err(unusable("base_dir"))?;
-        package = package.with_base(base).map_err(unusable("base_dir"))?;
+    match base {
+        // The difference, whose origin was checked, has the checksum of the base's manifest, and that of the one below it.
+        Some(base) => package.with_base_at(base).map_err(unusable("base_dir")),
+        None => Ok(package),
     }
-    Ok(package)
 }
 
 fn check_origin(control: &Control, package: &Package) -> Result<(), ApiError> {
@@ -168,7 +171,7 @@ fn check_origin(control: &Control, package: &Package) -> Result<(), ApiError> {
     let key = PublicKey::parse(trusted).map_err(|error| refused(error.to_string()))?;
     let signature = Signature::read(package.dir()).map_err(|error| refused(error.to_string()))?;
     let signature = signature.ok_or_else(|| refused("it is not signed".to_owned()))?;
-    signature.verify(package.manifest_text(), &key).map_err(|error| refused(error.to_string()))?;
+    signature.verify_package(package, &key).map_err(|error| refused(error.to_string()))?;
     Ok(())
 }
 
@@ -183,7 +186,8 @@ pub(super) async fn plan(control: &Arc<Control>, request: ImportRequest) -> Resu
     let (selection, mut plan) =
         tokio::task::spawn_blocking(look).await.map_err(|_| ApiError::internal())??;
     let selection = Arc::new(selection);
-    for image in &selection.images {
+    // An image that is refused may have a name that the runtime must not see.
+    for image in selection.images.iter().filter(|it| control.config.images.allows(&it.reference)) {
         let found = control.runtime.image(&image.reference).await.map_err(|error| unanswered(&error))?;
         let (known, own) = (Arc::clone(&selection), image.clone());
         let there = tokio::task::spawn_blocking(move || found.map(|it| known.is_there(&own, &it)));
@@ -211,14 +215,11 @@ pub(super) async fn plan(control: &Arc<Control>, request: ImportRequest) -> Resu
     Ok(plan)
 }
 
-/// Returns a blob of an image that is in a base which was not named.
+/// Returns a blob of an image that is in a base which was not named, or which does not have it.
 fn missing_blob(package: &Package, image: &Image) -> Option<PackagePath> {
-    if package.base().is_some() {
-        return None;
-    }
     let names = std::iter::once(&image.config).chain(&image.layers);
     let paths = names.filter_map(|it| blob(it.strip_prefix("sha256:")?));
-    paths.into_iter().find(|it| package.manifest().files.get(it).is_some_and(|it| it.in_base))
+    paths.into_iter().find(|it| package.manifest().files.contains_key(it) && !package.has(it))
 }
 
 fn blob(digest: impl std::fmt::Display) -> Option<PackagePath> {
@@ -241,11 +242,13 @@ pub(super) fn run(work: &Work, request: &ImportRequest, then: Then) -> Result<()
             plan.new_bytes, plan.available_bytes
         )));
     }
-    // Sizes are the manifest's word.
-    let images = selection.images.iter().fold(0_u64, |sum, it| sum.saturating_add(it.size));
-    work.job.set_total(plan.new_bytes.saturating_add(images));
+    let images = unloaded(work, &selection)?;
+    // They are read twice: nothing is used before everything is verified. Sizes are the manifest's word.
+    let size = images.iter().fold(0_u64, |sum, it| sum.saturating_add(it.size));
+    work.job.set_total(plan.new_bytes.saturating_add(size.saturating_mul(2)));
+    verify(work, &selection, &images)?;
     files(work, &selection)?;
-    let loaded = load(work, &selection)?;
+    let loaded = load(work, &selection, &images)?;
     work.job.step("making models");
     let models = work.wait(then())??;
     work.job.made(artifacts(&Made {
@@ -258,16 +261,25 @@ pub(super) fn run(work: &Work, request: &ImportRequest, then: Then) -> Result<()
     Ok(())
 }
 
+/// Puts weights and hub cache in place once both are verified.
 fn files(work: &Work, selection: &Selection) -> Result<(), ApiError> {
     let base_dir = work.control.config.models_dir.get();
-    for unpack in selection.unpacks(&work.control, &base_dir) {
+    let mut staged = Vec::new();
+    let unpacks = selection.unpacks(&work.control, &base_dir);
+    for unpack in &unpacks {
         remove_quarantines(unpack.to).map_err(|error| unpacked(&error))?;
-        if unpack.places.is_empty() {
-            continue;
-        }
+    }
+    for (n, unpack) in unpacks.iter().enumerate().filter(|it| !it.1.places.is_empty()) {
         work.job.step(format!("verifying and copying weights into {}", unpack.to.display()));
-        let done =
-            unpack.run(&work.job.id().to_string(), &work.progress).map_err(|error| unpacked(&error))?;
+        // Both may go into one folder.
+        let id = format!("{}-{n}", work.job.id());
+        staged.push(unpack.stage(&id, &work.progress).map_err(|error| unpacked(&error))?);
+    }
+    if work.is_cancelled() {
+        return Err(cancelled());
+    }
+    for done in staged.into_iter().map(Staged::place) {
+        let done = done.map_err(|error| unpacked(&error))?;
         work.job.log(format!("{} new files, {} that were there", done.missing.len(), done.present.len()));
     }
     Ok(())
@@ -280,23 +292,44 @@ fn unpacked(error: &UnpackError) -> ApiError {
     }
 }
 
-/// Loads images that are not there, and returns their references.
-fn load(work: &Work, selection: &Selection) -> Result<Vec<String>, ApiError> {
-    let runtime = &work.control.runtime;
-    let look =
-        |image: &Image| work.wait(runtime.image(&image.reference))?.map_err(|error| unanswered(&error));
+/// Whether the container runtime has the image as it is in the package.
+fn has(work: &Work, selection: &Selection, image: &Image) -> Result<bool, ApiError> {
+    let found = work.wait(work.control.runtime.image(&image.reference))?;
+    let found = found.map_err(|error| unanswered(&error))?;
+    Ok(found.is_some_and(|it| selection.is_there(image, &it) == Some(true)))
+}
+
+/// Returns the images that are to be loaded.
+fn unloaded(work: &Work, selection: &Selection) -> Result<Vec<Image>, ApiError> {
     let mut wanted = Vec::new();
     for image in &selection.images {
-        let found = look(image)?;
-        if found.is_some_and(|it| selection.is_there(image, &it) == Some(true)) {
-            work.progress.bytes.fetch_add(image.size, std::sync::atomic::Ordering::Relaxed);
-        } else {
+        if !has(work, selection, image)? {
             wanted.push(image.clone());
         }
     }
+    Ok(wanted)
+}
+
+/// Compares images with their digests, before anything is put in place.
+fn verify(work: &Work, selection: &Selection, images: &[Image]) -> Result<(), ApiError> {
+    if images.is_empty() {
+        return Ok(());
+    }
+    work.job.step("verifying images");
+    let checked = check(images, &Blobs(&selection.package), &mut Counted(work));
+    checked.map_err(|error| match error {
+        _ if work.is_cancelled() => cancelled(),
+        ImageError::Blob { digest, why } => failed(format!("`{IMAGES}/blobs/sha256/{digest}` {why}")),
+        error => failed(format!("the images of the package can't be used: {error}")),
+    })
+}
+
+/// Loads images, and returns their references.
+fn load(work: &Work, selection: &Selection, wanted: &[Image]) -> Result<Vec<String>, ApiError> {
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
+    let runtime = &work.control.runtime;
     let names: Vec<String> = wanted.iter().map(|it| it.reference.clone()).collect();
     work.job.step(format!("loading images: {}", names.join(", ")));
     let (pieces, archive) = mpsc::channel::<io::Result<Bytes>>(AHEAD);
@@ -305,17 +338,16 @@ fn load(work: &Work, selection: &Selection) -> Result<Vec<String>, ApiError> {
         let package = &selection.package;
         scope.spawn(|| {
             let mut to = Pieces { to: pieces, work, piece: Vec::with_capacity(PIECE) };
-            if let Err(error) = put_together(&wanted, &Blobs(package), &mut to) {
+            if let Err(error) = put_together(&as_loaded(wanted), &Blobs(package), &mut to) {
                 // The runtime is gone if nobody takes it.
-                let _ = to.to.blocking_send(Err(io::Error::other(error)));
+                let _ = work.wait(to.to.send(Err(io::Error::other(error))));
             }
         });
         work.wait(runtime.load(archive))
     })?;
     loaded.map_err(|error| failed(format!("the images can't be loaded: {error}")))?;
-    for image in &wanted {
-        let found = look(image)?;
-        if found.is_none_or(|it| selection.is_there(image, &it) != Some(true)) {
+    for image in wanted {
+        if !has(work, selection, image)? {
             let reference = &image.reference;
             return Err(failed(format!(
                 "the container runtime did not load {reference} as it is in the package"
@@ -336,6 +368,23 @@ impl ImageSource for Blobs<'_> {
     }
 }
 
+/// Counts the bytes of what is verified, until the job is cancelled.
+struct Counted<'a>(&'a Work);
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.is_cancelled() {
+            return Err(stopped());
+        }
+        self.0.progress.bytes.fetch_add(bytes.len() as u64, Relaxed);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Hands an archive to the container runtime, piece by piece.
 struct Pieces<'a> {
     to: mpsc::Sender<io::Result<Bytes>>,
@@ -346,10 +395,10 @@ struct Pieces<'a> {
 impl Write for Pieces<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.work.is_cancelled() {
-            return Err(io::ErrorKind::Interrupted.into());
+            return Err(stopped());
         }
         self.piece.extend_from_slice(bytes);
-        self.work.progress.bytes.fetch_add(bytes.len() as u64, std::sync::atomic::Ordering::Relaxed);
+        self.work.progress.bytes.fetch_add(bytes.len() as u64, Relaxed);
         if self.piece.len() >= PIECE {
             self.flush()?;
         }
@@ -361,6 +410,8 @@ impl Write for Pieces<'_> {
             return Ok(());
         }
         let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE));
-        self.to.blocking_send(Ok(piece.into())).map_err(|_| io::ErrorKind::BrokenPipe.into())
+        // A container runtime that takes nothing must not hold up a cancel.
+        let sent = self.work.wait(self.to.send(Ok(piece.into()))).map_err(|_| stopped())?;
+        sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }

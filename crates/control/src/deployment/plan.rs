@@ -11,6 +11,7 @@ use gantry_domain::{
     deployment::{Estimate, ExportRequest},
     model::Model,
 };
+use gantry_inspect::folder::Base;
 use gantry_package::{
     contents::{HUB_CACHE, MODELS},
     path::PackagePath,
@@ -32,6 +33,8 @@ pub(super) struct Plan {
     pub(super) hub_cache_size: u64,
     /// Where in the package the weights of each model lie.
     pub(super) places: BTreeMap<ModelId, Vec<PackagePath>>,
+    /// The licence of models, by their ids, as their files name it.
+    pub(super) licences: BTreeMap<i64, String>,
     /// The gateway's own program.
     pub(super) program: PathBuf,
     pub(super) program_size: u64,
@@ -68,12 +71,15 @@ impl Plan {
             models_size: 0,
             hub_cache_size: 0,
             places: BTreeMap::new(),
+            licences: BTreeMap::new(),
             program: PathBuf::new(),
             program_size: 0,
             models: Vec::new(),
         };
         for model in &models {
-            plan.places.insert(model.id, places(request, model, &base, hub_cache)?);
+            let found = weights(model, &base, hub_cache);
+            plan.licences.extend(licence(&found, &base, hub_cache).map(|it| (model.id.0, it)));
+            plan.places.insert(model.id, places(request, &found)?);
         }
         if request.include_weights {
             apart(&request.dir, &base)?;
@@ -118,26 +124,31 @@ fn images(control: &Control, request: &ExportRequest, models: &[Model]) -> Vec<S
     images
 }
 
+/// Returns where the weights of a model lie: the folder of the package that they belong into, and the path below it.
+fn weights(model: &Model, base: &Path, hub_cache: &Path) -> Vec<(&'static str, String)> {
+    let repo = model.config.text("repo_id").filter(|_| model.config.is_online());
+    let folders = repo.map(|it| repo_folders(hub_cache, it)).unwrap_or_default();
+    let paths = model.config.paths();
+    let files = paths.iter().flat_map(|(_, path)| shards(base, path.trim_matches('/')));
+    folders.into_iter().map(|it| (HUB_CACHE, it)).chain(files.map(|it| (MODELS, it))).collect()
+}
+
+/// Returns the licence that the first of these files names which name one.
+fn licence(weights: &[(&str, String)], base: &Path, hub_cache: &Path) -> Option<String> {
+    weights.iter().find_map(|(top, path)| {
+        let root = if *top == MODELS { base } else { hub_cache };
+        gantry_inspect::licence(&Base::open(root).ok()?, path)
+    })
+}
+
 /// Returns where in the package the weights of a model lie.
-fn places(
-    request: &ExportRequest,
-    model: &Model,
-    base: &Path,
-    hub_cache: &Path,
-) -> Result<Vec<PackagePath>, ApiError> {
-    let mut places = Vec::new();
-    let repo = model.config.text("repo_id").filter(|_| request.include_hub_cache && model.config.is_online());
-    if let Some(repo) = repo {
-        places.extend(repo_folders(hub_cache, repo).iter().map(|it| format!("{HUB_CACHE}/{it}")));
-    }
-    if request.include_weights {
-        for (_, path) in model.config.paths() {
-            places.extend(shards(base, path.trim_matches('/')).iter().map(|it| format!("{MODELS}/{it}")));
-        }
-    }
-    let mut places: Vec<_> = places
+fn places(request: &ExportRequest, weights: &[(&str, String)]) -> Result<Vec<PackagePath>, ApiError> {
+    let is_carried =
+        |top: &str| if top == MODELS { request.include_weights } else { request.include_hub_cache };
+    let mut places: Vec<_> = weights
         .iter()
-        .map(|it| PackagePath::new(it))
+        .filter(|(top, _)| is_carried(top))
+        .map(|(top, path)| PackagePath::new(&format!("{top}/{path}")))
         .collect::<Result<_, _>>()
         .map_err(|error| failed(format!("{error}: rename it")))?;
     places.sort();

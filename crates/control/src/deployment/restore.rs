@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, BufReader, BufWriter, Read},
+    io::{self, BufReader, BufWriter, Read, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -13,7 +13,7 @@ use gantry_package::{
     checksums::Sha256Sum,
     contents::{DUMP, Database, RESTORE_BACKUPS},
     hashing::Hasher,
-    package::Package,
+    package::{OpenError, Package},
     path::PackagePath,
     verify::Progress,
 };
@@ -47,23 +47,20 @@ struct Made {
 pub(super) fn run(work: &Work, request: &RestoreRequest, did: &AuditEntry) -> Result<(), ApiError> {
     let store = &work.control.store;
     work.job.step("looking at the dump");
-    let expected = expected(work, request)?;
+    let (expected, package) = expected(work, request)?;
     if !request.drop_existing {
         work.wait(store.check_unused())?.map_err(|error| unrestored(&error))?;
     }
-    let size = fs::metadata(&request.file)
-        .map_err(|error| failed(format!("the dump can't be read: {error}")))?
-        .len();
+    let (from, size) = opened(&request.file, package.as_ref())
+        .map_err(|error| failed(format!("the dump can't be read: {error}")))?;
     work.job.set_total(size);
     let backup = request.backup_first.then(|| back_up(work, &request.dir)).transpose()?;
     work.job.step("loading the dump into a scratch database, and proving it");
     let dir = &work.control.config.data_dir;
     let tidy = async { store.remove_scratch(dir).await };
     work.wait(tidy)?.map_err(|error| unrestored(&error))?;
-    let file =
-        File::open(&request.file).map_err(|error| failed(format!("the dump can't be read: {error}")))?;
     let mut dump = Dump {
-        file: BufReader::with_capacity(PIECE, file),
+        from: BufReader::with_capacity(PIECE, from),
         progress: &work.progress,
         hasher: Hasher::default(),
     };
@@ -91,32 +88,58 @@ pub(super) fn run(work: &Work, request: &RestoreRequest, did: &AuditEntry) -> Re
 /// What the package's manifest says of the dump.
 struct Expected(Option<(Sha256Sum, Option<Database>)>);
 
-/// Returns what the package says of the dump, if the dump is part of one. With a trusted key it must be.
-fn expected(work: &Work, request: &RestoreRequest) -> Result<Expected, ApiError> {
+/// Returns what the package says of the dump, if the dump is part of one, and the package if it has the dump in pieces. With a
+/// trusted key the dump must be part of a package.
+fn expected(
+    work: &Work,
+    request: &RestoreRequest,
+) -> Result<(Expected, Option<(Package, PackagePath)>), ApiError> {
     let package = match Package::open(&request.dir) {
-        Ok(_) => import::open(&work.control, &request.dir, None)?,
+        Ok(_) => import::open(&work.control, &request.dir, request.base.as_deref())?,
         Err(error) if work.control.config.engines.package_trusted_key.is_some() => {
             return Err(failed(format!(
                 "PACKAGE_TRUSTED_KEY asks for a signed package, and there is none in the folder: {error}"
             )));
         }
-        Err(_) => return Ok(Expected(None)),
+        Err(OpenError::NoManifest(_)) => return Ok((Expected(None), None)),
+        // What a damaged manifest says of the dump is not known, and it is no reason to do without it.
+        Err(error) => {
+            return Err(failed(format!(
+                "the package's manifest can't be used, so nothing proves that the dump is the one of the package: {error}. Verify the \
+                 package, or put the dump into a folder without a manifest"
+            )));
+        }
     };
     let name = request.file.strip_prefix(&request.dir).ok().and_then(Path::to_str);
     let name = name.and_then(|it| PackagePath::new(it).ok());
-    let entry = name.as_ref().and_then(|it| package.manifest().files.get(it));
+    let entry = name.as_ref().and_then(|it| package.manifest().files.get(it)).copied();
     match (entry, name) {
         (Some(entry), Some(name)) => {
             let of_dump = name.as_str() == DUMP;
             let database = package.manifest().contents.database.clone().filter(|_| of_dump);
-            Ok(Expected(Some((entry.sha256, database))))
+            let expected = Expected(Some((entry.sha256, database)));
+            Ok((expected, entry.in_base.then_some((package, name))))
         }
         _ if work.control.config.engines.package_trusted_key.is_some() => Err(failed(
             "PACKAGE_TRUSTED_KEY asks for a signed package, and the dump is not part of it; `gantry restore` on this machine \
              restores it",
         )),
-        _ => Ok(Expected(None)),
+        _ => Ok((Expected(None), None)),
     }
+}
+
+/// Opens the dump: the file, or that of a package that has it in pieces. Returns its size, too.
+fn opened<'a>(
+    file: &Path,
+    package: Option<&'a (Package, PackagePath)>,
+) -> io::Result<(Box<dyn Read + Send + 'a>, u64)> {
+    if let Some((package, name)) = package {
+        let size = package.manifest().files.get(name).map_or(0, |it| it.size);
+        return Ok((Box::new(package.content(name)?), size));
+    }
+    let file = File::open(file)?;
+    let size = file.metadata()?.len();
+    Ok((Box::new(file), size))
 }
 
 impl Expected {
@@ -157,12 +180,17 @@ fn back_up(work: &Work, dir: &Path) -> Result<String, ApiError> {
 fn write_backup(work: &Work, part: &Path) -> Result<(), ApiError> {
     let unwritten = |error: io::Error| failed(format!("the backup can't be written: {error}"));
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(part);
-    let mut to = BufWriter::with_capacity(PIECE, file.map_err(unwritten)?);
+    let file = BufWriter::with_capacity(PIECE, file.map_err(unwritten)?);
+    let mut to = Stoppable { file, progress: &work.progress };
     let now = work.control.clock.now();
     let dumped = work.wait(work.control.store.dump(DumpSecrets::Sealed, now, &mut to))?;
-    let proof =
-        dumped.map_err(|error| failed(format!("the database can't be backed up: {}", told(&error))))?;
-    let file = to.into_inner().map_err(|error| unwritten(error.into_error()))?;
+    let proof = dumped.map_err(|error| {
+        if work.is_cancelled() {
+            return cancelled();
+        }
+        failed(format!("the database can't be backed up: {}", told(&error)))
+    })?;
+    let file = to.file.into_inner().map_err(|error| unwritten(error.into_error()))?;
     file.sync_all().map_err(unwritten)?;
     let back = File::open(part).map_err(unwritten)?;
     let report =
@@ -207,35 +235,41 @@ pub(super) fn told(error: &StoreError) -> String {
 
 /// A dump that is read for a restore: counted, hashed, and cut off when the job is cancelled.
 struct Dump<'a> {
-    file: BufReader<File>,
+    from: BufReader<Box<dyn Read + Send + 'a>>,
     progress: &'a Arc<Progress>,
     hasher: Hasher,
 }
 
 impl Read for Dump<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        stopped(self.progress)?;
-        let n = self.file.read(buffer)?;
+        self.progress.go_on()?;
+        let n = self.from.read(buffer)?;
         self.hasher.update(&buffer[..n]);
         self.progress.bytes.fetch_add(n as u64, Relaxed);
         Ok(n)
     }
 }
 
-/// A file that is cut off when the job is cancelled.
-struct Stoppable<'a> {
-    file: BufReader<File>,
-    progress: &'a Arc<Progress>,
+/// A file that is cut off when the job is cancelled. The work on it may never wait for anything else, where it could be ended.
+struct Stoppable<'a, T> {
+    file: T,
+    progress: &'a Progress,
 }
 
-impl Read for Stoppable<'_> {
+impl<T: Read> Read for Stoppable<'_, T> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        stopped(self.progress)?;
+        self.progress.go_on()?;
         self.file.read(buffer)
     }
 }
 
-/// An error that no reader tries again, as it would after `Interrupted`.
-fn stopped(progress: &Progress) -> io::Result<()> {
-    if progress.stop.load(Relaxed) { Err(io::Error::other("the job was cancelled")) } else { Ok(()) }
+impl<T: Write> Write for Stoppable<'_, T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.progress.go_on()?;
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
 }

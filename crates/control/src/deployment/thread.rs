@@ -67,7 +67,7 @@ impl Work {
 
     /// Whether the job is cancelled.
     pub(super) fn is_cancelled(&self) -> bool {
-        self.progress.stop.load(Relaxed)
+        self.job.is_cancelled()
     }
 }
 

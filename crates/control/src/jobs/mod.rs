@@ -25,7 +25,7 @@ use gantry_domain::{
     ApiError, Clock, JobId, Timestamp,
     job::{Job, JobKind, JobProgress, JobState, MAX_LOG_LINES},
 };
-use gantry_store::{NewJob, Store, StoreError, StoreResult, in_time};
+use gantry_store::{DatabaseKind, NewJob, Store, StoreError, StoreResult, in_time};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{
@@ -43,6 +43,8 @@ const GRACE: Duration = Duration::from_millis(1500);
 const ALIVE_EVERY: u32 = 20;
 /// How often the records of a gateway that died are looked for, until the database answers.
 const RETRY: Duration = Duration::from_secs(10);
+/// How often the end of a job is stored again while the database is away.
+const END_AGAIN: Duration = Duration::from_secs(1);
 /// Number of updates that a listener may be behind.
 const UPDATES: usize = 256;
 
@@ -141,6 +143,11 @@ impl JobHandle {
         self.0.job.id
     }
 
+    /// Whether the job is to end.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.cancel.is_cancelled()
+    }
+
     /// Waits until the job is to end. Work that leaves things behind ends by itself then; other work is dropped.
     pub async fn cancelled(&self) {
         self.0.cancel.cancelled().await;
@@ -225,7 +232,8 @@ impl Jobs {
         Ok((job, result))
     }
 
-    /// Cancels a job of this gateway; it ends within two seconds. Returns `false` if it does not run here.
+    /// Cancels a job of this gateway; it ends within two seconds. Returns `false` if it does not run here: then
+    /// [`gantry_store::Tx::want_cancel`] tells the gateway that does it.
     pub fn cancel(&self, id: JobId) -> bool {
         let handle = self.running.lock().get(&id).cloned();
         handle.inspect(|it| it.0.cancel.cancel()).is_some()
@@ -262,10 +270,24 @@ impl Jobs {
                 // Nobody may be listening.
                 let _ = self.updates.send(job.clone());
             }
+            self.follow_wish(handle).await;
             if n % 2 == 1 && (moved || n % ALIVE_EVERY == 1) {
                 note(in_time(self.store_progress(&job)).await, "the progress of a job could not be stored");
             }
             n = n.wrapping_add(1);
+        }
+    }
+
+    /// Cancels a job that somebody wants to end by another gateway. Those share a Postgres.
+    async fn follow_wish(&self, handle: &JobHandle) {
+        if self.store.kind() == DatabaseKind::Sqlite || handle.is_cancelled() {
+            return;
+        }
+        let id = handle.id();
+        let read = in_time(async { self.store.read_quick().await?.is_cancel_wanted(id).await }).await;
+        // A database that is away has no wishes; the storing of the progress reports it.
+        if read.unwrap_or(false) {
+            handle.0.cancel.cancel();
         }
     }
 
@@ -284,19 +306,30 @@ impl Jobs {
             Some(error) => (JobState::Failed, Some(error.message.clone())),
         };
         let mut job = handle.snapshot().ended(state, error, self.clock.now());
-        let store = async {
-            let mut tx = self.store.write().await?;
-            if !tx.end_job(&job).await?
-                && let Some(before) = tx.job(job.id).await?
-            {
-                // The work has ended the record itself, and may have been cancelled a moment later.
-                job = before;
+        loop {
+            let stored = in_time(self.store_end(&mut job)).await;
+            let again = stored.as_ref().is_err_and(StoreError::is_unavailable);
+            note(stored, "the end of a job could not be stored");
+            // Until it is stored, the record says that the job runs. The next start ends the records of this one.
+            if !again || self.ending.load(Acquire) {
+                break;
             }
-            tx.commit().await
-        };
-        note(in_time(store).await, "the end of a job could not be stored");
+            tokio::time::sleep(END_AGAIN).await;
+        }
         self.running.lock().remove(&job.id);
         let _ = self.updates.send(job);
+    }
+
+    /// Stores the end of a job, or takes over the end that its record has already: the work may have ended it, and may have been
+    /// cancelled a moment later.
+    async fn store_end(&self, job: &mut Job) -> StoreResult<()> {
+        let mut tx = self.store.write().await?;
+        if !tx.end_job(job).await?
+            && let Some(before) = tx.job(job.id).await?
+        {
+            *job = before;
+        }
+        tx.commit().await
     }
 
     /// Ends the records of this gateway that run although nobody works on them, because it died.

@@ -55,6 +55,7 @@ pub(super) fn adapter_route(control: &Control, model: &Route, name: &str) -> Rou
 pub(super) fn manual_route(control: &Control, entry: RegistryEntry, target: RouteTarget) -> Route {
     Route {
         stats: control.shared.stats.of(&entry.served_name),
+        max_model_len: control.reported_context(&entry.served_name),
         served_name: entry.served_name,
         adapter_of: None,
         task: entry.task,
@@ -65,7 +66,6 @@ pub(super) fn manual_route(control: &Control, entry: RegistryEntry, target: Rout
         request_timeout: DEFAULT_REQUEST_TIMEOUT,
         stream_idle_timeout: DEFAULT_STREAM_IDLE,
         created: entry.created_at,
-        max_model_len: None,
         request_defaults: None,
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use gantry_domain::model::Model;
 use gantry_runtime::Found;
+use gantry_store::ModelToReconcile;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -11,8 +11,7 @@ use tokio::sync::Notify;
 pub(super) struct Sighting {
     /// Time before anything was read: what a worker did later is not in it.
     pub(super) at: Instant,
-    pub(super) model: Model,
-    pub(super) deleting: bool,
+    pub(super) record: ModelToReconcile,
     /// Its container, if it has one.
     pub(super) found: Option<Found>,
 }
@@ -56,7 +55,7 @@ impl Mailbox {
 mod tests {
     use gantry_domain::{
         ModelId, Timestamp,
-        model::{EngineKind, ModelConfig, ModelDraft, Task},
+        model::{EngineKind, Model, ModelConfig, ModelDraft, Task},
     };
 
     use super::*;
@@ -73,7 +72,9 @@ mod tests {
             archived: false,
         };
         let model = Model::new(ModelId(1), draft, Timestamp(0));
-        Sighting { at: Instant::now(), model, deleting: false, found: None }
+        let record =
+            ModelToReconcile { model, deleting: false, restored: gantry_store::LastRestore::default() };
+        Sighting { at: Instant::now(), record, found: None }
     }
 
     #[test]

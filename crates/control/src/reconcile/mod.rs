@@ -21,9 +21,9 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream::BoxStream};
-use gantry_domain::{ModelId, model::Model};
+use gantry_domain::ModelId;
 use gantry_runtime::{Found, RuntimeResult};
-use gantry_store::{Decoded, StoreError, StoreResult, in_time};
+use gantry_store::{Decoded, LastRestore, ModelToReconcile, StoreError, StoreResult, in_time};
 use tokio::{
     sync::mpsc,
     task::{self, JoinSet},
@@ -47,11 +47,13 @@ pub(crate) async fn run(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelI
         names: HashMap::new(),
         running: JoinSet::new(),
         ending: orphans::Ending::default(),
+        restored: None,
         stop: stop.clone(),
     };
     let mut tick = tokio::time::interval(crew.control.config.supervision.model_reconcile_sec);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut restores = crew.control.restores.subscribe();
+    crew.restored = crew.last_restore().await.ok();
     let mut events: Option<BoxStream<'static, ModelId>> = None;
     loop {
         tokio::select! {
@@ -69,7 +71,7 @@ pub(crate) async fn run(control: Arc<Control>, hints: &mut mpsc::Receiver<ModelI
                 Some(id) => crew.check(id).await,
                 None => break,
             },
-            () = crew.control.changed_elsewhere.notified() => crew.check_commands().await,
+            () = crew.control.changed_elsewhere.notified() => crew.check_elsewhere().await,
             Ok(()) = restores.changed() => crew.check_all().await,
             event = next(&mut events) => if let Some(id) = event {
                 crew.check(id).await;
@@ -102,6 +104,8 @@ struct Crew {
     names: HashMap<task::Id, ModelId>,
     running: JoinSet<()>,
     ending: orphans::Ending,
+    /// The last restore of the database, as it was read last.
+    restored: Option<LastRestore>,
     stop: CancellationToken,
 }
 
@@ -128,12 +132,12 @@ impl Crew {
                 all.retain(|_, it| it.model_id.to_string() != id);
             }
         }
-        for (model, deleting) in records.rows {
-            let id = model.id;
+        for record in records.rows {
+            let id = record.model.id;
             // Without the list each worker asks for itself, and gets the error.
             let sighting = containers.as_mut().map(|all| {
-                let found = all.remove(&model.instance_name());
-                Sighting { at, model, deleting, found }
+                let found = all.remove(&record.model.instance_name());
+                Sighting { at, record, found }
             });
             self.wake(id, sighting);
         }
@@ -147,24 +151,33 @@ impl Crew {
         }
     }
 
-    async fn records(&self) -> StoreResult<Decoded<(Model, bool)>> {
+    async fn records(&self) -> StoreResult<Decoded<ModelToReconcile>> {
         in_time(async { self.control.store.read().await?.models_for_reconcile().await }).await
     }
 
-    /// Wakes the workers of models that have a command which was not carried out yet. It may have been given to another
-    /// gateway.
-    async fn check_commands(&mut self) {
+    async fn last_restore(&self) -> StoreResult<LastRestore> {
+        in_time(async { self.control.store.read().await?.last_restore().await }).await
+    }
+
+    /// Looks at what another gateway may have changed: wakes the workers of models that have a command which was not carried
+    /// out yet, and looks at all if the database was restored.
+    async fn check_elsewhere(&mut self) {
+        if let Ok(restored) = self.last_restore().await
+            && self.restored.replace(restored.clone()).is_some_and(|before| before != restored)
+        {
+            return self.check_all().await;
+        }
         // If they can't be read, the next tick retries.
-        for (model, deleting) in self.records().await.into_iter().flat_map(|it| it.rows) {
-            if deleting || model.phase.generation() != model.generation {
-                self.wake(model.id, None);
+        for it in self.records().await.into_iter().flat_map(|it| it.rows) {
+            if it.deleting || it.model.phase.generation() != it.model.generation {
+                self.wake(it.model.id, None);
             }
         }
     }
 
     /// Wakes the model's worker; a model without one is looked up first, since events may speak of deleted ones.
     async fn check(&mut self, id: ModelId) {
-        let known = |records: Decoded<(Model, bool)>| records.rows.iter().any(|(model, _)| model.id == id);
+        let known = |records: Decoded<ModelToReconcile>| records.rows.iter().any(|it| it.model.id == id);
         if self.workers.contains_key(&id) || self.records().await.is_ok_and(known) {
             self.wake(id, None);
         }

@@ -19,7 +19,7 @@ use gantry_dataplane::RouteTarget;
 use gantry_domain::{
     Clock, Role, Timestamp,
     model::{
-        Apply, ModelDraft, ModelEvent, Phase, State, Wanted,
+        Apply, Model, ModelDraft, ModelEvent, Phase, State, Wanted,
         lifecycle::{Again, InstanceStatus, Rules},
     },
 };
@@ -241,10 +241,10 @@ impl Sim {
         let listed = by_name(self.control.runtime.list().await);
         let records = self.control.store.read().await.unwrap().models_for_reconcile().await.unwrap().rows;
         let models = self.models.clone();
-        for (model, deleting) in records.into_iter().filter(|(it, _)| models.contains(&it.id)) {
-            let id = model.id;
-            let found = listed.as_ref().map(|all| all.get(&model.instance_name()).cloned());
-            let sighting = found.map(|found| Sighting { at, model, deleting, found });
+        for record in records.into_iter().filter(|it| models.contains(&it.model.id)) {
+            let id = record.model.id;
+            let found = listed.as_ref().map(|all| all.get(&record.model.instance_name()).cloned());
+            let sighting = found.map(|found| Sighting { at, record, found });
             self.pass(id, sighting, usize::MAX).await;
         }
     }
@@ -312,13 +312,13 @@ impl Sim {
 
     async fn model(&self, id: ModelId) -> Option<Model> {
         let found = self.control.store.read().await.unwrap().model_for_reconcile(id).await.unwrap();
-        found.map(|(model, _)| model)
+        found.map(|it| it.model)
     }
 
     /// Checks what must hold after every pass that ended.
     async fn check(&mut self, id: ModelId) {
         let found = self.control.store.read().await.unwrap().model_for_reconcile(id).await.unwrap();
-        let Some((model, deleting)) = found else {
+        let Some(ModelToReconcile { model, deleting, .. }) = found else {
             if self.fake.containers().contains_key(&format!("secondary-model-{id}")) {
                 self.fail("a record was deleted before its container");
             }

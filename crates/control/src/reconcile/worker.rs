@@ -9,7 +9,7 @@ mod state;
 pub use record::note_stopped;
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -18,7 +18,7 @@ use gantry_domain::model::{
     lifecycle::{self, Again, Deadlines, Failure, Health, Instance, InstanceStatus, Observed, Rules, Step},
 };
 use gantry_runtime::{Found, RuntimeError, RuntimeResult};
-use gantry_store::{StoreResult, in_time};
+use gantry_store::{ModelToReconcile, StoreResult, in_time};
 use tracing::{info, warn};
 
 pub(super) use self::state::Worker;
@@ -45,8 +45,7 @@ const MAX_STEPS: usize = 16;
 
 /// A model as a pass sees it.
 struct Snapshot {
-    model: Model,
-    deleting: bool,
+    record: ModelToReconcile,
     /// Its container, if it has one.
     found: RuntimeResult<Option<Found>>,
 }
@@ -115,7 +114,7 @@ impl Worker {
             return Some(None);
         }
         let seen = mail.sighting.filter(|it| self.looked_at.is_none_or(|last| it.at > last))?;
-        if is_quiet(&self.control, &seen) {
+        if self.restored.as_ref() == Some(&seen.record.restored) && is_quiet(&self.control, &seen) {
             self.note_drift(&seen).await;
             // A probe that is due uses the tick's sighting, and so needs no look of its own.
             if !self.probe_is_due(&seen) {
@@ -133,15 +132,25 @@ impl Worker {
                 // The next gateway continues from what is stored.
                 return Ok(Next::In(LOADING_PROBE));
             }
-            let Some(Snapshot { model, deleting, found }) = self.refresh(sighting.take()).await? else {
+            let Some(Snapshot { record, found }) = self.refresh(sighting.take()).await? else {
                 self.control.runtime_status.forget(self.id);
                 previous_log::forget(&self.control, self.id).await;
                 return Ok(Next::Never);
             };
+            if self.follow_restore(&record.restored) {
+                health = Health::Unknown;
+            }
+            let ModelToReconcile { model, deleting, .. } = record;
             let found = match found {
                 Ok(found) => found,
                 Err(error) => return self.blind(&model, &error).await,
             };
+            if let Some(it) = found.as_ref().filter(|it| self.is_foreign(&model, it)) {
+                if self.end_foreign(it).await {
+                    continue;
+                }
+                return Ok(Next::In(LOADING_PROBE));
+            }
             let instance = found.as_ref().map(|it| &it.instance);
             let mut observed = self.observed(&model);
             observed.instance = instance;
@@ -174,12 +183,12 @@ impl Worker {
 
     /// Returns the model and its container; `None` if the record is gone.
     async fn refresh(&self, sighting: Option<Sighting>) -> StoreResult<Option<Snapshot>> {
-        if let Some(Sighting { model, deleting, found, .. }) = sighting {
-            return Ok(Some(Snapshot { model, deleting, found: Ok(found) }));
+        if let Some(Sighting { record, found, .. }) = sighting {
+            return Ok(Some(Snapshot { record, found: Ok(found) }));
         }
-        let Some((model, deleting)) = self.record().await? else { return Ok(None) };
-        let found = self.control.runtime.find(&model.instance_name()).await;
-        Ok(Some(Snapshot { model, deleting, found }))
+        let Some(record) = self.record().await? else { return Ok(None) };
+        let found = self.control.runtime.find(&record.model.instance_name()).await;
+        Ok(Some(Snapshot { record, found }))
     }
 
     /// Returns what is known before any query.
@@ -209,7 +218,7 @@ impl Worker {
         }
     }
 
-    async fn record(&self) -> StoreResult<Option<(Model, bool)>> {
+    async fn record(&self) -> StoreResult<Option<ModelToReconcile>> {
         let _turn = self.control.publisher.turn().await;
         in_time(async { self.control.store.read().await?.model_for_reconcile(self.id).await }).await
     }
@@ -221,12 +230,12 @@ impl Worker {
         deleting: bool,
         instance: Option<&Instance>,
     ) -> StoreResult<Next> {
-        self.boot = false;
+        (self.boot, self.is_new_record) = (false, false);
         if deleting && instance.is_none() && matches!(model.phase, Phase::Stopped { .. }) {
             let _turn = self.control.publisher.turn().await;
             let mut tx = self.control.store.write().await?;
             self.control.supervision.fence(&mut tx)?;
-            tx.delete_model(self.id).await?;
+            tx.delete_model(model).await?;
             tx.commit().await?;
             self.control.runtime_status.forget(self.id);
             previous_log::forget(&self.control, self.id).await;
@@ -237,7 +246,7 @@ impl Worker {
             // The gateway ended between the failure and its diagnosis.
             diagnose::note(&self.control, model).await;
         }
-        if model.rollback_to().is_some() && self.roll_back().await? {
+        if model.rollback_to().is_some() && Box::pin(self.roll_back()).await? {
             return Ok(Next::In(Duration::ZERO));
         }
         let again = Rules::of(model, &self.control.boot).after(&model.phase);
@@ -326,6 +335,24 @@ impl Worker {
         }
     }
 
+    /// Ends an instance that has the name of the model's and belongs to no record. Returns whether it is gone.
+    async fn end_foreign(&self, found: &Found) -> bool {
+        let (runtime, id) = (&self.control.runtime, &found.instance.id);
+        let done = match runtime.stop(id, self.control.config.engines.stop_timeout_sec).await {
+            Ok(()) => runtime.remove(id).await,
+            Err(error) => Err(error),
+        };
+        if done.is_ok() {
+            self.control.orphans_stopped.fetch_add(1, Relaxed);
+            warn!(
+                model = self.id.0,
+                container = found.name,
+                "an engine from before the restore was stopped and removed"
+            );
+        }
+        self.done(&done, "an engine from before the restore could not be removed")
+    }
+
     fn done(&self, result: &Result<(), RuntimeError>, what: &str) -> bool {
         if let Err(error) = result {
             warn!(model = self.id.0, %error, "{what}; it is repeated");
@@ -350,7 +377,7 @@ impl Worker {
                 () = self.stop.cancelled() => return,
                 () = self.mailbox.wake.notified() => {}
             }
-            if !matches!(self.record().await, Ok(Some((model, _))) if model.generation == generation) {
+            if !matches!(self.record().await, Ok(Some(it)) if it.model.generation == generation) {
                 // The waiting after this pass must notice the command too.
                 self.mailbox.put(None);
                 return;
@@ -363,13 +390,14 @@ impl Worker {
 fn is_quiet(control: &Control, it: &Sighting) -> bool {
     let instance = it.found.as_ref().map(|found| &found.instance);
     // A change of the record may have made a restart due, or cancelled one.
-    let again = Rules::of(&it.model, &control.boot).after(&it.model.phase);
+    let model = &it.record.model;
+    let again = Rules::of(model, &control.boot).after(&model.phase);
     let given_up = again == Again::GivenUp;
-    !it.deleting
-        && control.runtime_status.of(it.model.id).given_up == given_up
+    !it.record.deleting
+        && control.runtime_status.of(model.id).given_up == given_up
         && !matches!(again, Again::At(_))
-        && it.model.phase.generation() == it.model.generation
-        && match (&it.model.phase, instance) {
+        && model.phase.generation() == model.generation
+        && match (&model.phase, instance) {
             (Phase::Running { instance, address, .. }, Some(seen)) => {
                 let up = InstanceStatus::Running { address: Some(address.clone()) };
                 seen.id == *instance && seen.status == up

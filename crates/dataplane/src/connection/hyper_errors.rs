@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use crate::{
-    connection::{linger::Linger, slow_client::ReadRate, state::ConnectionState},
+    connection::{linger::Linger, patience::Turn, slow_client::ReadRate, state::ConnectionState},
     response::headers,
     thread_state::{ShutdownPhase, ThreadState},
 };
@@ -62,6 +62,7 @@ pub(crate) struct HyperErrors {
     thread: Rc<ThreadState>,
     replaced: Option<Replacement>,
     pace: ReadRate,
+    turn: Rc<Turn>,
     state: Arc<ConnectionState>,
     linger: Option<Linger>,
 }
@@ -75,9 +76,14 @@ struct Replacement {
 }
 
 impl HyperErrors {
-    pub(crate) fn new(stream: TcpStream, thread: Rc<ThreadState>, state: Arc<ConnectionState>) -> Self {
+    pub(crate) fn new(
+        stream: TcpStream,
+        thread: Rc<ThreadState>,
+        turn: Rc<Turn>,
+        state: Arc<ConnectionState>,
+    ) -> Self {
         let pace = ReadRate::new(thread.config.write_timeout);
-        Self { stream, thread, replaced: None, pace, state, linger: None }
+        Self { stream, thread, replaced: None, pace, turn, state, linger: None }
     }
 
     /// Writes the replacement of `head`, if it needs one; `None` if it does not.
@@ -91,6 +97,14 @@ impl HyperErrors {
             self.replaced = Some(Replacement { bytes, written: 0, in_place_of: head.len() });
         }
         Some(self.poll_rest(cx))
+    }
+
+    /// Notes what became of a write.
+    fn judge(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            self.turn.wrote();
+        }
+        self.pace.judge(cx, written)
     }
 
     fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
@@ -115,7 +129,12 @@ impl AsyncRead for HyperErrors {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            self.turn.read();
+        }
+        read
     }
 }
 
@@ -125,7 +144,7 @@ impl AsyncWrite for HyperErrors {
             return polled;
         }
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.pace.judge(cx, written)
+        self.judge(cx, written)
     }
 
     fn poll_write_vectored(
@@ -138,7 +157,7 @@ impl AsyncWrite for HyperErrors {
             return polled;
         }
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.pace.judge(cx, written)
+        self.judge(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -5,6 +5,7 @@ pub(crate) mod accept;
 mod hyper_errors;
 mod limit;
 mod linger;
+mod patience;
 pub(crate) mod places;
 mod serve;
 pub(crate) mod settings;

@@ -8,6 +8,7 @@ use std::{
     task::{Poll, Waker},
 };
 
+use futures_util::TryFutureExt;
 use http::Request;
 use hyper::{
     body::{Body, Incoming},
@@ -21,6 +22,7 @@ use crate::{
     connection::{
         hyper_errors::HyperErrors,
         limit::{self, ConnectionPlace},
+        patience::{Limits, Patience, Turn, TurnAnswer},
         state::Arrival,
     },
     request::dispatch,
@@ -56,12 +58,19 @@ async fn serve(
     let inner = Rc::clone(&thread);
     let place = Rc::new(place);
     let state = Arc::clone(&place.state);
+    let turn = Rc::new(Turn::new());
+    let asked = Rc::clone(&turn);
     let service = service_fn(move |request: Request<Incoming>| {
         place.asks(!request.body().is_end_stream());
+        let answering = Rc::clone(&asked).answer();
         dispatch::handle(&inner, request, Peer { addr }, arrival)
+            .map_ok(|it| it.map(|answer| TurnAnswer { answer, _answering: answering }))
     });
-    let stream = HyperErrors::new(stream, Rc::clone(&thread), Arc::clone(&state));
+    let stream = HyperErrors::new(stream, Rc::clone(&thread), Rc::clone(&turn), Arc::clone(&state));
     let mut http = std::pin::pin!(thread.http.serve_connection(TokioIo::new(stream), service));
+    let limits = Limits { head: thread.config.header_timeout, idle: thread.config.idle_timeout };
+    let mut patience = Patience::new(limits);
+    let is_crowded = || thread.shared.connections.are_full(thread.config.max_connections / 2);
     let mut guard = None;
     let mut is_ending = false;
     let ended = std::future::poll_fn(|cx| {
@@ -82,6 +91,9 @@ async fn serve(
             is_ending = true;
             http.as_mut().graceful_shutdown();
             return http.as_mut().poll(cx);
+        }
+        if polled.is_pending() && patience.is_over(&turn, is_crowded, cx) {
+            return Poll::Ready(Ok(()));
         }
         polled
     });

@@ -69,7 +69,7 @@ impl Admitted {
         Self { meter, route, estimate, edits }
     }
 
-    /// Gets an engine's permission, and writes the intent. `headers` are the client's.
+    /// Gets an engine's permission, and writes the intent. `headers` and `query` are the client's.
     ///
     /// # Errors
     /// 502: no engine admits the request. 503: it could not be metered.
@@ -77,6 +77,7 @@ impl Admitted {
         self,
         body: Bytes,
         headers: &mut HeaderMap,
+        query: Option<&str>,
     ) -> Result<(Departed, EngineCall), Refused> {
         let Self { meter, route, estimate, edits } = self;
         let now = Instant::now();
@@ -90,7 +91,7 @@ impl Admitted {
         let departed = Departed::new(meter, route, estimate, permit, now).map_err(unmetered)?;
         let meter = &departed.meter;
         let body = edits.apply(body, &departed.route, meter.head.endpoint);
-        let headers = EngineHeaders::new(headers, &meter.origin, &meter.thread.config.via);
+        let headers = EngineHeaders::new(headers, query, &meter.origin, &meter.thread.config.via);
         Ok((departed, EngineCall { headers, body, untried, strip: edits.strip }))
     }
 }

@@ -141,7 +141,7 @@ async fn answered(
             return answer::error_at(meter.head.endpoint, &error, &meter.origin.request_id);
         }
     };
-    let prepared = prepare(meter, bytes, &mut parts.headers, &mut deadline).await;
+    let prepared = prepare(meter, bytes, &mut parts, &mut deadline).await;
     drop(parts);
     let (mut departed, mut call) = match prepared {
         Ok(prepared) => prepared,
@@ -170,10 +170,10 @@ fn check_head(meter: &mut Meter, headers: &HeaderMap, peer: IpAddr) -> Result<()
 async fn prepare(
     meter: Box<Meter>,
     body: Bytes,
-    headers: &mut HeaderMap,
+    parts: &mut Parts,
     deadline: &mut Deadline,
 ) -> Result<(Departed, EngineCall), Refused> {
     let routed = Peeked::new(meter, &body)?.route()?;
-    let admitted = routed.admit(deadline, headers).await?;
-    admitted.depart(body, headers)
+    let admitted = routed.admit(deadline, &parts.headers).await?;
+    admitted.depart(body, &mut parts.headers, parts.uri.query())
 }

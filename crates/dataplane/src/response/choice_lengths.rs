@@ -1,5 +1,6 @@
-//! The lengths of the choices of a plain answer, read while it passes. llama-server (b11434) counts only the first one in
-//! `usage` when it was asked for several (`n`, or several prompts), so the others have to be estimated.
+//! The lengths of the texts of a plain answer. llama-server (b11434) counts only the first choice in `usage` when it was
+//! asked for several (`n`, or several prompts), so the others have to be estimated; and where an engine reports no usage,
+//! its texts are all there is to estimate by.
 
 use crate::{
     request::token_estimate::TokenEstimate,
@@ -41,9 +42,16 @@ enum ChoiceMember {
     FinishReason,
     /// It repeats the text, so its strings are not counted.
     Logprobs,
+    /// It is no text of the model's.
+    Name,
 }
 
 impl ChoiceLengths {
+    /// Returns the length of all texts together, in bytes.
+    pub(crate) fn text_bytes(&self) -> u64 {
+        self.first.iter().chain(&self.others).map(|it| it.bytes).sum()
+    }
+
     /// Returns the tokens of all choices, if `counted` is the engine's count for the first one, and whether the total
     /// is exact. `None` if there is only one choice.
     pub(crate) fn total(&self, counted: i64, estimate: &TokenEstimate) -> Option<(i64, bool)> {
@@ -99,20 +107,23 @@ impl ChoiceLengths {
     }
 
     fn key(&mut self, depth: usize) {
-        self.awaited = depth == 1 && self.json.word() == b"choices";
-        if self.inside && depth == 3 {
-            self.member = match self.json.word() {
-                b"finish_reason" => ChoiceMember::FinishReason,
-                b"logprobs" => ChoiceMember::Logprobs,
-                _ => ChoiceMember::Other,
-            };
+        // Chats and completions have `choices`, `/v1/messages` has `content`, `/v1/responses` has `output`.
+        self.awaited = depth == 1 && matches!(self.json.word(), b"choices" | b"content" | b"output");
+        if !self.inside || depth < 3 || depth > 3 && self.member == ChoiceMember::Logprobs {
+            return;
         }
+        self.member = match self.json.word() {
+            b"finish_reason" if depth == 3 => ChoiceMember::FinishReason,
+            b"logprobs" => ChoiceMember::Logprobs,
+            b"role" | b"type" | b"id" | b"object" | b"status" => ChoiceMember::Name,
+            _ => ChoiceMember::Other,
+        };
     }
 
     fn text(&mut self) {
         match self.member {
             ChoiceMember::FinishReason => self.choice.full = self.json.word() == b"length",
-            ChoiceMember::Logprobs => {}
+            ChoiceMember::Logprobs | ChoiceMember::Name => {}
             ChoiceMember::Other => self.choice.bytes += self.json.length(),
         }
     }

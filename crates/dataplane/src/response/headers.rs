@@ -8,6 +8,7 @@ pub(crate) static X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-
 /// Header on every answer of a simulated engine.
 static X_GANTRY_SIMULATOR: HeaderName = HeaderName::from_static("x-gantry-simulator");
 static RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
+static X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 static X_SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 const MAX_REQUEST_ID: usize = 128;
 
@@ -42,6 +43,11 @@ pub(crate) fn retry(headers: &mut HeaderMap, error: &ApiError) {
     if let Some(ms) = error.retry_after_ms {
         headers.insert(&RETRY_AFTER_MS, ms.into());
     }
+}
+
+/// Asks proxies on the way to pass each event on when it comes: nginx waits for more without this header.
+pub(crate) fn unbuffered(headers: &mut HeaderMap) {
+    headers.insert(&X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
 }
 
 /// Marks an answer of the simulator, whose content means nothing.

@@ -41,7 +41,6 @@ pub(crate) fn pass(
     if let Some(chunks) = chunks {
         tap.reshape(chunks);
     }
-    tap.end_if_empty();
     let mut answer = Response::new(Answer::Tap(tap));
     *answer.status_mut() = parts.status;
     *answer.headers_mut() = parts.headers;
@@ -75,7 +74,10 @@ fn replace_headers(headers: &mut HeaderMap, events: bool) {
         headers.insert(header::CONTENT_TYPE, kind);
     }
     match cache {
-        _ if events => drop(headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))),
+        _ if events => {
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+            headers::unbuffered(headers);
+        }
         Some(cache) => drop(headers.insert(header::CACHE_CONTROL, cache)),
         None => {}
     }

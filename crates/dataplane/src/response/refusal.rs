@@ -22,6 +22,7 @@ use crate::{
         breaker::Verdict,
         engine_error::{self, Shaped},
         forward::{Failure, Reply, is_local_exhaustion},
+        keeping::After,
     },
 };
 
@@ -197,7 +198,7 @@ pub(crate) async fn read_all(reply: Reply, departed: &Departed, max: usize) -> R
             }
         }
     }
-    departed.meter.thread.pool.put(departed.upstream.id, link, Instant::now());
+    departed.meter.thread.pool.put(&departed.upstream, link, After::Whole, Instant::now());
     Ok(all.into())
 }
 
@@ -214,12 +215,18 @@ pub(crate) fn failed(departed: Departed, failure: &Failure) -> Response<Answer> 
             tracing::debug!(%error, %id, "the engine closed the connection before the request was written");
             Refusal::new(unavailable(UNREACHABLE).retry_after(1), Some(Verdict::Failure))
         }
-        Failure::Broken { error, reused } => {
+        Failure::Broken(error) => {
             tracing::debug!(%error, %id, "the engine broke the connection");
             let message =
                 "the model's engine broke off before it answered; it may have begun to work on the request";
             let (error, verdict) = departed.broke_off(message);
-            Refusal::new(error, verdict.filter(|_| !reused))
+            Refusal::new(error, verdict)
+        }
+        Failure::Unusable(what) => {
+            // Where an engine redirects to is in its own log, not in ours: it may hold a token.
+            tracing::debug!(%what, %id, "the engine's answer can't be used");
+            let error = ApiError::new(ErrorCode::BadUpstream, what.to_string()).retryable(false);
+            Refusal::new(error, Some(Verdict::Failure))
         }
         Failure::TimedOut => {
             let message = "the model's engine did not answer in time";

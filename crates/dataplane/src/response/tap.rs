@@ -35,7 +35,7 @@ use crate::{
         sse::{Events, StreamKind},
         tokens::{UsageOf, UsageScanner},
     },
-    upstream::{breaker::Verdict, fallback::reply::Chunks, pool::EngineConnection},
+    upstream::{breaker::Verdict, fallback::reply::Chunks, keeping::After, pool::EngineConnection},
 };
 
 /// What the head of the answer said.
@@ -65,6 +65,8 @@ pub(crate) struct Tap {
     scanner: UsageScanner,
     /// Lengths of all choices, when the engine counts only the first.
     choices: Option<Box<ChoiceLengths>>,
+    /// The beginning of a plain answer, as long as no usage was found in it: its texts are what is left to estimate by.
+    beginning: Vec<Bytes>,
     /// Set for a stream.
     events: Option<Events>,
     /// The stream is one of completions and has to look like a chat.
@@ -75,6 +77,9 @@ pub(crate) struct Tap {
     gaps: Gaps,
     bytes: u64,
 }
+
+/// Longest beginning that is kept, in bytes.
+const MAX_BEGINNING: u64 = 64 << 10;
 
 type Polled = Poll<Option<Result<Frame<Bytes>, BoxError>>>;
 
@@ -107,6 +112,7 @@ impl Tap {
             framing,
             scanner,
             choices: (several && !framing.events).then(Box::default),
+            beginning: Vec::new(),
             events: framing.events.then(|| Events::new(kind)),
             chunks: None,
             first: None,
@@ -119,13 +125,6 @@ impl Tap {
     /// Turns a stream of completions into one of a chat.
     pub(crate) fn reshape(&mut self, chunks: Box<Chunks>) {
         self.chunks = Some(chunks);
-    }
-
-    /// Ends an answer without a body now, because hyper never asks for its first piece.
-    pub(crate) fn end_if_empty(&mut self) {
-        if self.body.is_end_stream() {
-            self.complete();
-        }
     }
 
     pub(crate) fn size_hint(&self) -> SizeHint {
@@ -151,6 +150,10 @@ impl Tap {
                     if !out.is_empty() {
                         return ready(out);
                     }
+                }
+                // Nothing came, although the head announced an answer.
+                Poll::Ready(None) if self.bytes == 0 => {
+                    return self.broken(&io::Error::from(io::ErrorKind::UnexpectedEof));
                 }
                 Poll::Ready(None)
                     if self.framing.delimited || self.events.as_ref().is_none_or(Events::is_done) =>
@@ -193,9 +196,11 @@ impl Tap {
         if let Some(choices) = &mut self.choices {
             choices.feed(&data);
         }
-        let out = match &mut self.events {
-            Some(events) => events.push(data),
-            None => data,
+        let out = if let Some(events) = &mut self.events {
+            events.push(data)
+        } else {
+            self.keep(&data);
+            data
         };
         if self.is_whole() {
             self.end_whole();
@@ -204,6 +209,26 @@ impl Tap {
             Some(chunks) => chunks.push(&out),
             None => out,
         }
+    }
+
+    fn keep(&mut self, data: &Bytes) {
+        if self.scanner.found().is_some() {
+            self.beginning.clear();
+        } else if self.bytes <= MAX_BEGINNING && self.departed.estimate.generates() {
+            self.beginning.push(data.clone());
+        }
+    }
+
+    /// Returns the length of the texts of a plain answer, in bytes; beyond its beginning, of all that came.
+    fn text_bytes(&self) -> u64 {
+        let (mut texts, mut read) = (ChoiceLengths::default(), 0);
+        for piece in &self.beginning {
+            texts.feed(piece);
+            read += piece.len() as u64;
+        }
+        let known = texts.text_bytes() + self.bytes.saturating_sub(read);
+        // Nothing better than its length is known of an answer that is no JSON.
+        if known == 0 { self.bytes } else { known }
     }
 
     /// Returns whether the last event of a stream is there, even if the end of the body is not: whatever happens to the
@@ -226,7 +251,8 @@ impl Tap {
             rest = join(chunks.push(&rest), chunks.finish());
         }
         if let Some(link) = self.link.take() {
-            self.departed.meter.thread.pool.put(self.departed.upstream.id, link, Instant::now());
+            let after = if self.framing.events { After::Stream } else { After::Whole };
+            self.departed.meter.thread.pool.put(&self.departed.upstream, link, after, Instant::now());
         }
         self.end_whole();
         rest
@@ -334,7 +360,7 @@ impl Tap {
             }
             (Some(events), _) => events.n_content() + unseen,
             (None, endpoint) if endpoint.task() == Some(Task::Embed) => 0,
-            (None, _) => estimate_tokens(self.bytes).max(unseen),
+            (None, _) => estimate_tokens(self.text_bytes()).max(unseen),
         }
     }
 }

@@ -7,7 +7,10 @@
 
 use std::sync::LazyLock;
 
-use gantry_domain::endpoint::{Counted, Endpoint};
+use gantry_domain::{
+    endpoint::{Counted, Endpoint},
+    model::Task,
+};
 use memchr::memmem::Finder;
 
 use crate::response::{array_length::ArrayLength, usage_path::UsagePath};
@@ -62,6 +65,8 @@ pub(crate) struct UsageScanner {
     carry: Vec<u8>,
     /// Set if the position of the usage object matters, too.
     outline: Option<Box<UsagePath>>,
+    /// Its answers have no completion, so that the total is the prompt, where an engine reports only that.
+    only_prompt: bool,
     /// Counts the elements, if the engine gives no number.
     elements: Option<Box<ArrayLength>>,
 }
@@ -70,7 +75,8 @@ impl UsageScanner {
     pub(crate) fn new(place: Counted) -> Self {
         let elements = (place == Counted::Count).then(Box::default);
         let usage_of = UsageOf::Answer;
-        Self { place, usage_of, found: None, n_found: 0, carry: Vec::new(), outline: None, elements }
+        let (found, carry) = (None, Vec::new());
+        Self { place, usage_of, found, n_found: 0, carry, outline: None, only_prompt: false, elements }
     }
 
     /// Makes the scanner for the answer of an endpoint, as `events` or in one piece.
@@ -78,7 +84,8 @@ impl UsageScanner {
         let outline = endpoint.names_events().then(|| Box::new(UsagePath::new(events)));
         let several = events && endpoint.has_stream_options();
         let usage_of = if several { usage_of } else { UsageOf::Answer };
-        Self { usage_of, outline, ..Self::new(endpoint.counted()) }
+        let only_prompt = endpoint.task().is_some_and(|it| it != Task::Generate);
+        Self { usage_of, outline, only_prompt, ..Self::new(endpoint.counted()) }
     }
 
     /// Returns the counts found so far.
@@ -165,8 +172,8 @@ impl UsageScanner {
     /// Reads what follows the key.
     fn value(&self, bytes: &[u8]) -> Object {
         match self.place {
-            Counted::LastUsage => object(bytes, false),
-            Counted::EveryUsage => object(bytes, true),
+            Counted::LastUsage => object(bytes, false, self.only_prompt),
+            Counted::EveryUsage => object(bytes, true, self.only_prompt),
             Counted::InputTokens | Counted::Count => single(bytes),
         }
     }
@@ -224,8 +231,9 @@ fn single(bytes: &[u8]) -> Object {
 }
 
 /// Reads `: {…}`. For Anthropic, `input_tokens` are those that were not cached (llama-server does so; vLLM 0.32 reports
-/// nothing of its cache there).
-fn object(bytes: &[u8], anthropic: bool) -> Object {
+/// nothing of its cache there). With `only_prompt`, `total_tokens` are those of the prompt (rerankers of others report
+/// nothing else).
+fn object(bytes: &[u8], anthropic: bool, only_prompt: bool) -> Object {
     let mut at = match colon(bytes) {
         Ok(at) => at,
         Err(other) => return other,
@@ -235,7 +243,7 @@ fn object(bytes: &[u8], anthropic: bool) -> Object {
         Some(_) => return Object::No,
         None => return Object::Short,
     }
-    let (mut cache_read, mut cache_written) = (None, None);
+    let (mut cache_read, mut cache_written, mut total) = (None, None, None);
     let (mut counts, mut depth) = (Counts::default(), 0_u32);
     let mut key: &[u8] = b"";
     while let Some(byte) = bytes.get(at) {
@@ -244,6 +252,7 @@ fn object(bytes: &[u8], anthropic: bool) -> Object {
             b'}' => {
                 depth -= 1;
                 if depth == 0 {
+                    counts.prompt = counts.prompt.or(total);
                     counts.cached = cache_read.or(counts.cached);
                     counts.prompt =
                         counts.prompt.map(|it| it + cache_read.unwrap_or(0) + cache_written.unwrap_or(0));
@@ -267,6 +276,7 @@ fn object(bytes: &[u8], anthropic: bool) -> Object {
                 let slot = match (key, depth) {
                     (b"prompt_tokens" | b"input_tokens", 1) => Some(&mut counts.prompt),
                     (b"completion_tokens" | b"output_tokens", 1) => Some(&mut counts.completion),
+                    (b"total_tokens", 1) if only_prompt => Some(&mut total),
                     (b"cached_tokens", 2) => Some(&mut counts.cached),
                     (b"cache_read_input_tokens", 1) if anthropic => Some(&mut cache_read),
                     (b"cache_creation_input_tokens", 1) if anthropic => Some(&mut cache_written),
@@ -284,8 +294,14 @@ fn object(bytes: &[u8], anthropic: bool) -> Object {
     Object::Short
 }
 
+/// Reads a count; `11.0` is 11, as JSON knows no whole numbers.
 fn number(digits: &[u8]) -> Option<i64> {
-    let value: i64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    let text = std::str::from_utf8(digits).ok()?;
+    let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
+    if !rest.bytes().all(|it| it == b'0') {
+        return None;
+    }
+    let value: i64 = whole.parse().ok()?;
     (0..=MAX_TOKENS).contains(&value).then_some(value)
 }
 
@@ -376,6 +392,20 @@ mod tests {
         ] {
             assert_eq!(halves(body), Some(want), "{body}");
         }
+    }
+
+    #[test]
+    fn whole_floats_are_counts_and_a_total_is_the_prompt_where_nothing_is_completed() {
+        let body = br#"{"usage":{"prompt_tokens":11.0,"completion_tokens":2.00}}"#;
+        assert_eq!(scan(&[body]), Some(Counts { prompt: Some(11), completion: Some(2), cached: None }));
+        assert_eq!(scan(&[br#"{"usage":{"prompt_tokens":11.5}}"#]), None);
+        let total = br#"{"results":[],"usage":{"total_tokens":9}}"#;
+        let mut rerank = UsageScanner::of(Endpoint::Rerank, false, UsageOf::Answer);
+        rerank.feed(total);
+        assert_eq!(rerank.found(), Some(Counts { prompt: Some(9), completion: None, cached: None }));
+        let mut chat = UsageScanner::of(Endpoint::ChatCompletions, false, UsageOf::Answer);
+        chat.feed(total);
+        assert_eq!(chat.found(), None);
     }
 
     #[test]

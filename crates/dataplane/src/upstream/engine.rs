@@ -17,6 +17,7 @@ use hyper_util::rt::TokioIo;
 
 use crate::upstream::{
     breaker::{self, Breaker},
+    keeping::Keeping,
     port_owner,
     progress::Progress,
 };
@@ -58,6 +59,8 @@ pub struct Upstream {
     pub lacks_chat_template: AtomicBool,
     /// Its last probe failed: other engines of the route go first.
     pub ailing: AtomicBool,
+    /// What it does with its connections after an answer.
+    pub(crate) keeping: Keeping,
     url: String,
     address: Address,
     connector: Arc<Connector>,
@@ -139,6 +142,7 @@ impl Upstream {
             key_mismatch: AtomicBool::new(false),
             lacks_chat_template: AtomicBool::new(false),
             ailing: AtomicBool::new(false),
+            keeping: Keeping::new(Instant::now()),
             url: url.to_owned(),
             address: Address { tls: parsed.is_tls(), host: parsed.host().to_owned(), port: parsed.port() },
             connector: Arc::default(),

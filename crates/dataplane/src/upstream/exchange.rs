@@ -13,6 +13,7 @@ use crate::{
         choose::Untried,
         fallback::Form,
         forward::{EngineHeaders, Failure, Outgoing, Reply, forward},
+        unusable::Unusable,
     },
 };
 
@@ -44,6 +45,9 @@ pub(crate) async fn exchange(
     let mut form = Form::first(departed, &call.body);
     loop {
         let reply = send(departed, call, &form, deadline).await.map_err(NoAnswer::Failed)?;
+        if let Some(unusable) = Unusable::of(&reply.answer) {
+            return Err(NoAnswer::Failed(Failure::Unusable(unusable)));
+        }
         if reply.answer.status().is_success() {
             return Ok((reply, form));
         }

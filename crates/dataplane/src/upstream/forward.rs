@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use rustix::io::Errno;
@@ -25,27 +25,40 @@ use crate::{
     request::deadline::{Deadline, Over},
     response::headers::X_REQUEST_ID,
     thread_state::ThreadState,
-    upstream::{engine::Upstream, pool::EngineConnection},
+    upstream::{engine::Upstream, pool::EngineConnection, unusable::Unusable},
 };
 
 /// Longest `Via` of a client, in bytes, that is passed on.
 const MAX_VIA: usize = 1024;
+const ANTHROPIC: [&str; 2] = ["anthropic-version", "anthropic-beta"];
+const BETA: &str = "beta=true";
 
 /// Headers that an engine gets: a few of the client's, and the gateway's own. Cookies, keys and addresses are not
 /// passed on.
 pub(crate) struct EngineHeaders {
     accept: Option<HeaderValue>,
+    /// The version of Anthropic's API that the client speaks, and the betas that it uses; only its endpoints get them.
+    anthropic: [Option<HeaderValue>; 2],
+    /// Whether the client asked with `?beta=true`, as Anthropic's clients do.
+    beta: bool,
     trace: Trace,
     request_id: HeaderValue,
     via: HeaderValue,
 }
 
 impl EngineHeaders {
-    /// `client` are the headers that came, `own` is the `Via` of this gateway.
-    pub(crate) fn new(client: &mut HeaderMap, origin: &Origin, own: &HeaderValue) -> Self {
+    /// `client` are the headers that came, `query` came with the path, `own` is the `Via` of this gateway.
+    pub(crate) fn new(
+        client: &mut HeaderMap,
+        query: Option<&str>,
+        origin: &Origin,
+        own: &HeaderValue,
+    ) -> Self {
         let via = client.get(header::VIA).and_then(|came| chained(came, own)).unwrap_or_else(|| own.clone());
         Self {
             accept: client.remove(header::ACCEPT),
+            anthropic: ANTHROPIC.map(|name| client.remove(name)),
+            beta: query.is_some_and(|it| it.split('&').any(|it| it == BETA)),
             trace: origin.trace.clone(),
             request_id: origin.request_id.clone(),
             via,
@@ -55,7 +68,7 @@ impl EngineHeaders {
     fn request(&self, upstream: &Upstream, endpoint: Endpoint, body: Bytes) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = upstream.uri(endpoint).clone();
+        *request.uri_mut() = self.uri(upstream, endpoint);
         let mut headers = HeaderMap::with_capacity(8);
         headers.insert(header::HOST, upstream.host().clone());
         // The client's own value is not needed: it stood for JSON too, or there was none.
@@ -63,6 +76,8 @@ impl EngineHeaders {
         if let Some(auth) = upstream.auth() {
             headers.insert(header::AUTHORIZATION, auth.clone());
         }
+        // An answer in another coding could not be read for its token counts.
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         headers.insert(&X_REQUEST_ID, self.request_id.clone());
         headers.insert(&TRACEPARENT, self.trace.parent.clone());
         headers.insert(header::VIA, self.via.clone());
@@ -71,8 +86,21 @@ impl EngineHeaders {
                 headers.insert(name, value.clone());
             }
         }
+        if endpoint.types_errors() {
+            for (name, value) in ANTHROPIC.iter().zip(&self.anthropic) {
+                if let Some(value) = value {
+                    headers.insert(*name, value.clone());
+                }
+            }
+        }
         *request.headers_mut() = headers;
         request
+    }
+
+    fn uri(&self, upstream: &Upstream, endpoint: Endpoint) -> Uri {
+        let uri = upstream.uri(endpoint);
+        let asked = (self.beta && endpoint.types_errors()).then(|| format!("{uri}?{BETA}").parse());
+        asked.and_then(Result::ok).unwrap_or_else(|| uri.clone())
     }
 }
 
@@ -113,12 +141,9 @@ pub(crate) enum Failure {
     /// The connection closed before anything of the request was written.
     Closed(hyper::Error),
     /// The connection broke after that and before the head was complete: the engine may have begun.
-    Broken {
-        error: hyper::Error,
-        /// The connection had served other requests. Engines close such connections at any time, even with a request on
-        /// its way. So this says nothing about the engine's health; the next connection shows it.
-        reused: bool,
-    },
+    Broken(hyper::Error),
+    /// It answered, but with what is no answer of an engine.
+    Unusable(Unusable),
     TimedOut,
     Cut,
 }
@@ -136,7 +161,7 @@ impl Failure {
         match self {
             Self::Unreachable(error) => !is_local_exhaustion(error),
             Self::Closed(_) => true,
-            Self::Broken { .. } | Self::TimedOut | Self::Cut => false,
+            Self::Broken(_) | Self::Unusable(_) | Self::TimedOut | Self::Cut => false,
         }
     }
 
@@ -145,7 +170,7 @@ impl Failure {
         match self {
             Self::Unreachable(_) => Some(Retry::Unreachable),
             Self::Closed(_) => Some(Retry::Closed),
-            Self::Broken { .. } | Self::TimedOut | Self::Cut => None,
+            Self::Broken(_) | Self::Unusable(_) | Self::TimedOut | Self::Cut => None,
         }
     }
 }
@@ -177,7 +202,7 @@ pub(crate) async fn forward(
     outgoing: &Outgoing<'_>,
     deadline: &mut Deadline,
 ) -> Result<Reply, Failure> {
-    let pooled = poll_fn(|cx| Poll::Ready(thread.pool.take(upstream.id, Instant::now(), cx))).await;
+    let pooled = poll_fn(|cx| Poll::Ready(thread.pool.take(upstream, Instant::now(), cx))).await;
     let failure = match once(thread, upstream, pooled, outgoing, deadline).await {
         Err(failure) => failure,
         reply => return reply,
@@ -195,7 +220,6 @@ async fn once(
     outgoing: &Outgoing<'_>,
     deadline: &mut Deadline,
 ) -> Result<Reply, Failure> {
-    let reused = pooled.is_some();
     let mut link = match pooled {
         Some(link) => link,
         None => connect(thread, upstream, deadline).await?,
@@ -203,7 +227,12 @@ async fn once(
     deadline.restart(outgoing.timeout);
     match deadline.limit(link.send(outgoing.request(upstream))).await {
         Ok(Ok(answer)) => Ok(Reply { link, answer }),
-        Ok(Err(error)) if link.may_have_begun() => Err(Failure::Broken { error, reused }),
+        Ok(Err(error)) if link.may_have_begun() => {
+            if let Some((after, idle)) = link.kept() {
+                upstream.keeping.broke(after, idle, Instant::now());
+            }
+            Err(Failure::Broken(error))
+        }
         Ok(Err(error)) => Err(Failure::Closed(error)),
         Err(Over::TimedOut) => Err(Failure::TimedOut),
         Err(Over::Cut) => Err(Failure::Cut),

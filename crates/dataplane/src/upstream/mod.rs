@@ -8,6 +8,8 @@ pub(crate) mod engine_error;
 pub(crate) mod exchange;
 pub(crate) mod fallback;
 pub(crate) mod forward;
+pub(crate) mod keeping;
 pub(crate) mod pool;
 pub mod port_owner;
 pub mod progress;
+pub(crate) mod unusable;

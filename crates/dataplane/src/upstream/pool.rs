@@ -5,7 +5,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     future::Future,
     io,
     mem::MaybeUninit,
@@ -27,10 +27,18 @@ use hyper_util::rt::TokioIo;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::{catalog::Catalog, upstream::engine::Upstream};
+use crate::{
+    catalog::Catalog,
+    upstream::{
+        engine::Upstream,
+        keeping::{After, Use},
+    },
+};
 
 /// Most bytes that a connection buffers, and most bytes of the head of an answer.
 const MAX_BUFFER: usize = 64 << 10;
+/// Most connections to one engine that are kept only to see whether it closes them.
+const ON_PROBATION: usize = 8;
 
 /// Idle connections by [`Upstream::id`].
 pub(crate) struct Pool {
@@ -40,7 +48,24 @@ pub(crate) struct Pool {
 
 struct Idle {
     link: Box<EngineConnection>,
+    after: After,
     since: Instant,
+    /// When it was seen open.
+    seen: Instant,
+}
+
+impl Idle {
+    /// Looks whether it is open, and has its engine's habits learned.
+    fn look(&mut self, upstream: &Upstream, now: Instant, cx: &mut Context<'_>) -> bool {
+        let usable = self.link.is_usable(cx);
+        if usable {
+            self.seen = now;
+            upstream.keeping.lives(self.after, now.duration_since(self.since));
+        } else {
+            upstream.keeping.closed(self.after, self.seen.duration_since(self.since), now);
+        }
+        usable
+    }
 }
 
 impl Pool {
@@ -48,23 +73,32 @@ impl Pool {
         Self { max_idle, idle: RefCell::default() }
     }
 
-    /// Returns the connection used last, if it is still usable.
+    /// Returns the connection used last of those that may be used again and are still open.
     pub(crate) fn take(
         &self,
-        upstream: u64,
+        upstream: &Upstream,
         now: Instant,
         cx: &mut Context<'_>,
     ) -> Option<Box<EngineConnection>> {
         let mut idle = self.idle.borrow_mut();
-        let idle = idle.get_mut(&upstream)?;
-        while let Some(mut it) = idle.pop() {
-            if now.duration_since(it.since) >= self.max_idle {
+        let idle = idle.get_mut(&upstream.id)?;
+        let mut at = idle.len();
+        while at > 0 {
+            at -= 1;
+            let for_now = now.duration_since(idle[at].since);
+            let judged = upstream.keeping.judge(idle[at].after, for_now, now);
+            if for_now >= self.max_idle || judged == Use::Never {
                 // All below it are older.
-                idle.clear();
+                idle.drain(..=at);
                 return None;
             }
-            if it.link.is_usable(cx) {
+            if judged == Use::Later {
+                continue;
+            }
+            let mut it = idle.remove(at);
+            if it.look(upstream, now, cx) {
                 it.link.sent.set(Sent::NothingOfThis);
+                it.link.kept = Some((it.after, for_now));
                 return Some(it.link);
             }
         }
@@ -72,23 +106,36 @@ impl Pool {
     }
 
     /// Keeps a connection whose answer was read to its end.
-    pub(crate) fn put(&self, upstream: u64, link: Box<EngineConnection>, now: Instant) {
-        if !link.closed {
-            self.idle.borrow_mut().entry(upstream).or_default().push(Idle { link, since: now });
+    pub(crate) fn put(&self, upstream: &Upstream, link: Box<EngineConnection>, after: After, now: Instant) {
+        if link.closed {
+            return;
+        }
+        let mut idle = self.idle.borrow_mut();
+        let idle = idle.entry(upstream.id).or_default();
+        let at_once = upstream.keeping.judge(after, Duration::ZERO, now) == Use::Now;
+        if at_once || idle.len() < ON_PROBATION {
+            idle.push(Idle { link, after, since: now, seen: now });
         }
     }
 
-    /// Closes connections that were idle for too long, and those to engines that no route leads to.
+    /// Learns from idle connections whether their engines keep them. Closes those that were idle for too long, and those
+    /// to engines that no route leads to.
     pub(crate) fn prune(&self, now: Instant, catalog: &Catalog) {
         let mut idle = self.idle.borrow_mut();
         if idle.is_empty() {
             return;
         }
-        let live: HashSet<u64> =
-            catalog.routes.values().flat_map(|it| it.target.upstreams()).map(|it| it.id).collect();
+        let upstreams = catalog.routes.values().flat_map(|it| it.target.upstreams());
+        let live: HashMap<u64, &Upstream> = upstreams.map(|it| (it.id, &**it)).collect();
+        // The next request polls its connection again, with its own waker.
+        let mut cx = Context::from_waker(Waker::noop());
         idle.retain(|upstream, links| {
-            links.retain(|it| now.duration_since(it.since) < self.max_idle);
-            live.contains(upstream) && !links.is_empty()
+            let Some(upstream) = live.get(upstream) else { return false };
+            links.retain_mut(|it| {
+                let open = it.look(upstream, now, &mut cx);
+                open && now.duration_since(it.since) < self.max_idle
+            });
+            !links.is_empty()
         });
     }
 }
@@ -98,6 +145,8 @@ pub(crate) struct EngineConnection {
     connection: Connection<TokioIo<Socket>, Full<Bytes>>,
     sender: SendRequest<Full<Bytes>>,
     closed: bool,
+    /// The last answer before the present request, and how long ago it was; `None` on a new connection.
+    kept: Option<(After, Duration)>,
     /// How much of the present request was written.
     sent: Rc<Cell<Sent>>,
 }
@@ -122,7 +171,7 @@ impl EngineConnection {
         let mut builder = http1::Builder::new();
         builder.max_buf_size(MAX_BUFFER);
         let (sender, connection) = builder.handshake(TokioIo::new(socket)).await.map_err(io::Error::other)?;
-        Ok(Box::new(Self { connection, sender, closed: false, sent }))
+        Ok(Box::new(Self { connection, sender, closed: false, kept: None, sent }))
     }
 
     /// Moves bytes both ways. An error of the connection comes out of what waits on it.
@@ -151,6 +200,11 @@ impl EngineConnection {
             answer.as_mut().poll(&mut Context::from_waker(Waker::noop()))
         })
         .await
+    }
+
+    /// Returns what the connection was used for before the present request, and how long it was idle then.
+    pub(crate) fn kept(&self) -> Option<(After, Duration)> {
+        self.kept
     }
 
     /// Returns whether the engine may have begun the present request: some of it was written. What the engine does with

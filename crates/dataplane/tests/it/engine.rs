@@ -42,6 +42,24 @@ impl Engine {
         assert_eq!(got.status, 200, "{}", got.body);
     }
 
+    /// Has requests of `client`'s answered with 200 until the gateway has learned that the engine keeps its connections.
+    /// Returns how many there were, and the number of the connection that is used again.
+    pub(crate) async fn keeps(&mut self, client: &mut Client, request: &str) -> (usize, usize) {
+        let mut last = None;
+        for n in 1.. {
+            client.send(request).await;
+            let call = self.call().await;
+            call.send(&json("{}"));
+            assert_eq!(client.answer().await.status, 200);
+            if last == Some(call.connection) {
+                return (n, call.connection);
+            }
+            last = Some(call.connection);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        unreachable!("the loop has no end")
+    }
+
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();

@@ -4,6 +4,7 @@
 
 mod access;
 mod addresses;
+mod answers;
 mod body_memory;
 mod breaker;
 mod client;
@@ -15,6 +16,7 @@ mod engine;
 mod failures;
 mod fallback;
 mod gateway;
+mod idle;
 mod lifecycle;
 mod limits;
 mod media;

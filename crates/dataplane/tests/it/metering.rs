@@ -11,7 +11,7 @@ use gantry_domain::{
 
 use crate::{
     client::post,
-    engine::{Engine, PATIENCE, SSE_HEAD, chunk, json, with_status},
+    engine::{Engine, PATIENCE, SSE_HEAD, chunk, json},
     gateway::{COOKIE, Gateway, KEY, catalog, key_entry, route, upstream},
 };
 
@@ -205,32 +205,6 @@ async fn who_leaves_a_plain_request_pays_for_the_time() {
         assert_eq!(tokens(row), (28 / 4, 4, true), "{row:?}");
     }
     assert_eq!(tokens(&rows[n]), (0, 0, false));
-}
-
-#[tokio::test]
-async fn an_empty_answer_is_whole() {
-    for answer in [
-        "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned(),
-        "HTTP/1.1 204 No Content\r\n\r\n".to_owned(),
-        with_status("200 OK", ""),
-    ] {
-        let mut engine = Engine::start().await;
-        let gateway = served_by(&engine, None);
-        let mut client = gateway.client().await;
-        client.send(&post(CHAT, KEY, "", r#"{"model":"m"}"#)).await;
-        let call = engine.call().await;
-        call.send(&answer);
-        let head = client.head().await;
-        // The connection to the engine goes on.
-        client.send(&post(CHAT, KEY, "", r#"{"model":"m"}"#)).await;
-        let next = engine.call().await;
-        assert_eq!(next.connection, call.connection, "{head}");
-        next.send(&json("{}"));
-        assert_eq!(client.answer().await.status, 200);
-        let rows = gateway.rows(2).await;
-        let status: u16 = answer[9..12].parse().unwrap();
-        assert_eq!((rows[0].status_code, rows[0].outcome), (status, Outcome::Ok), "{answer}");
-    }
 }
 
 #[tokio::test]

@@ -24,10 +24,10 @@ async fn bytes_pass_unchanged_and_are_metered() {
     assert!(call.head.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"), "{}", call.head);
     let mut names: Vec<_> = call.head.lines().skip(1).filter_map(|it| Some(it.split_once(':')?.0)).collect();
     names.sort_unstable();
-    assert_eq!(
-        names,
-        ["authorization", "content-length", "content-type", "host", "traceparent", "via", "x-request-id"]
-    );
+    let passed =
+        ["authorization", "content-length", "content-type", "host", "traceparent", "via", "x-request-id"];
+    assert_eq!(names, [&["accept-encoding"], &passed[..]].concat());
+    assert_eq!(call.header("accept-encoding"), Some("identity"), "the client's own is for the gateway");
     assert_eq!(call.header("authorization"), Some("Bearer internal"));
     assert_eq!(call.header("x-request-id"), Some("my-id.1"));
 
@@ -53,10 +53,12 @@ async fn connections_are_kept_on_both_sides() {
     let mut engine = Engine::start().await;
     let gateway = Gateway::start(engine.addr);
     let mut client = gateway.client().await;
+    let request = post(CHAT, KEY, "", r#"{"model":"m"}"#);
+    let (begun, kept) = engine.keeps(&mut client, &request).await;
     for n in 0..3 {
-        client.send(&post(CHAT, KEY, "", r#"{"model":"m"}"#)).await;
+        client.send(&request).await;
         let call = engine.call().await;
-        assert_eq!(call.connection, 0);
+        assert_eq!(call.connection, kept);
         // Chunked and with a length, in one piece and in two.
         match n {
             0 => call.send(&json("{}")),
@@ -72,7 +74,7 @@ async fn connections_are_kept_on_both_sides() {
         let got = client.answer().await;
         assert_eq!((got.status, got.body.as_str()), (200, "{}"));
     }
-    let rows = gateway.rows(3).await;
+    let rows = gateway.rows(begun + 3).await;
     assert!(rows.iter().all(|it| it.estimated && it.outcome == Outcome::Ok));
 }
 
@@ -100,10 +102,12 @@ async fn an_engine_s_error_is_reshaped_and_keeps_its_status() {
     let mut engine = Engine::start().await;
     let gateway = Gateway::start(engine.addr);
     let mut client = gateway.client().await;
+    let request = post(CHAT, KEY, "", r#"{"model":"m"}"#);
+    let (begun, kept) = engine.keeps(&mut client, &request).await;
     let mut ask = async |answer: String| {
-        client.send(&post(CHAT, KEY, "", r#"{"model":"m"}"#)).await;
+        client.send(&request).await;
         let call = engine.call().await;
-        assert_eq!(call.connection, 0, "the connection is used again");
+        assert_eq!(call.connection, kept, "the connection is used again");
         call.send(&answer);
         client.answer().await
     };
@@ -131,8 +135,8 @@ async fn an_engine_s_error_is_reshaped_and_keeps_its_status() {
         (503, "model_not_running", Some("2"))
     );
     assert_eq!(got.header("x-should-retry"), Some("true"));
-    let rows = gateway.rows(4).await;
-    let ends: Vec<_> = rows.iter().map(|it| (it.status_code, it.outcome)).collect();
+    let rows = gateway.rows(begun + 4).await;
+    let ends: Vec<_> = rows[begun..].iter().map(|it| (it.status_code, it.outcome)).collect();
     assert_eq!(
         ends,
         [

@@ -106,7 +106,7 @@ impl ModelDraft {
                 let sealed_hub_token = base.filter(|_| unsaid).and_then(|it| it.sealed_hub_token.clone());
                 Ok(Self { name, served_name, task, engine, archived, hub_token, sealed_hub_token, config })
             }
-            _ => Err(read.problems),
+            _ => Err(FieldProblem::bounded(read.problems)),
         }
     }
 }
@@ -201,7 +201,7 @@ impl Reader {
             let Some(field) = fields::find(name, engine) else {
                 let hint = fields::meant(name, engine).map(|it| format!("; did you mean `{it}`?"));
                 let hint = hint.unwrap_or_default();
-                self.problem::<()>(name, format!("there is no field `{name}`{hint}"));
+                self.problems.push(FieldProblem::unknown(name, &hint));
                 continue;
             };
             if !field.applies_to(engine) {

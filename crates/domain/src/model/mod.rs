@@ -139,6 +139,14 @@ impl Model {
         }
     }
 
+    /// Returns the model as it is after a change of its record.
+    #[must_use]
+    pub fn with(self, draft: ModelDraft) -> Self {
+        let ModelDraft { name, served_name, task, engine, config, hub_token, sealed_hub_token, archived } =
+            draft;
+        Self { name, served_name, task, engine, config, hub_token, sealed_hub_token, archived, ..self }
+    }
+
     /// Returns the API's `state` and `state_reason`, derived from the wanted and the observed state.
     pub fn state(&self) -> (State, Option<String>) {
         lifecycle::state(self.wanted, self.generation, &self.phase)

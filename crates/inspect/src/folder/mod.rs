@@ -13,7 +13,6 @@ use std::{path::Path, sync::Arc};
 
 use gantry_domain::view;
 
-pub(crate) use self::groups::gguf_header;
 pub use self::{
     check::{Checked, Role, check},
     hub::{cached_gguf, cached_snapshot, is_cached},
@@ -29,6 +28,10 @@ use self::{
     recommend::Findings,
     response::mib,
     walk::{FoundFile, Walk},
+};
+pub(crate) use self::{
+    groups::gguf_header,
+    parts::{split_name, without_part},
 };
 pub use crate::base::{Base, InspectError};
 use crate::{

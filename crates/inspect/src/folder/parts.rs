@@ -13,7 +13,7 @@ const NAMED: usize = 5;
 
 /// The set that a file belongs to, as its name says.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Set<'a> {
+pub(crate) struct Set<'a> {
     /// Path up to the number; for a single file, the whole path.
     pub(super) prefix: &'a str,
     /// Number of parts; 0 for a single file.
@@ -46,7 +46,7 @@ pub(super) struct Member<'a> {
 }
 
 /// Returns the set that a file belongs to by its name, and its number there.
-pub(super) fn split_name(rel: &str) -> (Set<'_>, u64) {
+pub(crate) fn split_name(rel: &str) -> (Set<'_>, u64) {
     let split = || {
         let stem = rel.get(..rel.len().checked_sub(5)?)?;
         let (prefix, number, parts) = (
@@ -65,7 +65,7 @@ pub(super) fn split_name(rel: &str) -> (Set<'_>, u64) {
 }
 
 /// Returns the name of a part without its number, so that `-00001-of-00002` does not hide the quantisation.
-pub(super) fn without_part(rel: &str) -> String {
+pub(crate) fn without_part(rel: &str) -> String {
     let (set, _) = split_name(rel);
     if set.parts > 0 { format!("{}.gguf", set.prefix) } else { rel.to_owned() }
 }

@@ -11,6 +11,17 @@ use crate::{TaskHint, gguf::PerLayer};
 const MAX_LAYERS: u64 = 4096;
 /// Longest name that is kept, in characters.
 const MAX_NAME: usize = 200;
+/// Keys of models that take images: an encoder's configuration, or its name (Qwen-VL, Phi-3-vision, `LLaVA`), or the token
+/// that stands for an image.
+const VISION: &[&str] = &[
+    "vision_config",
+    "visual",
+    "img_processor",
+    "vision_tower",
+    "mm_vision_tower",
+    "image_token_id",
+    "image_token_index",
+];
 
 /// What one layer keeps for each token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +90,8 @@ pub struct HfConfig {
     pub needs_remote_code: bool,
     /// Whether it also takes images, sound or video.
     pub multimodal: bool,
+    /// Whether it has a part that takes images.
+    pub sees: bool,
     /// Whether it has an encoder before its decoder, as T5 and Whisper do.
     pub encoder_decoder: bool,
 }
@@ -153,6 +166,7 @@ impl HfConfig {
             tie_word_embeddings: either("tie_word_embeddings").and_then(Value::as_bool).unwrap_or(false),
             needs_remote_code: top.get("auto_map").is_some(),
             multimodal: ["vision_config", "audio_config", "visual"].iter().any(|it| top.get(it).is_some()),
+            sees: VISION.iter().any(|it| top.get(it).is_some()),
             encoder_decoder: either("is_encoder_decoder").and_then(Value::as_bool).unwrap_or(false),
         };
         config.attention = attention(model, &config);

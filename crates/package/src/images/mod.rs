@@ -4,6 +4,7 @@
 //! `docker load` reads. Both pass every content on as it comes, whatever its size.
 
 mod archive;
+mod check;
 mod layout;
 mod put_together;
 mod saved;
@@ -14,6 +15,7 @@ mod tests;
 use std::io::{self, Read};
 
 pub use self::{
+    check::check,
     layout::{full_name, layout},
     put_together::{diff_ids, put_together},
     take_apart::take_apart,

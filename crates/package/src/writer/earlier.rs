@@ -27,7 +27,7 @@ impl Earlier {
     pub(super) fn of(dir: &Path, old: Option<Package>, lines: Vec<Line>, part_size: Option<u64>) -> Self {
         let mut earlier =
             Self { files: BTreeMap::new(), images: Vec::new(), partial: None, part_sums: Vec::new() };
-        let old = old.map(|it| it.manifest().clone());
+        let old = old.map(|it| it.into_manifest().0);
         let is_usable = |it: &Manifest| match (&it.parts, part_size) {
             (None, None) => true,
             (Some(parts), Some(size)) => parts.size == size && place::parts_are_as_they_were(dir, it),
@@ -39,12 +39,12 @@ impl Earlier {
             earlier.part_sums = old.parts.map(|it| it.sha256).unwrap_or_default();
         }
         for line in lines {
-            earlier.take(line);
+            earlier.take(line, part_size);
         }
         earlier
     }
 
-    fn take(&mut self, line: Line) {
+    fn take(&mut self, line: Line, part_size: Option<u64>) {
         match line {
             Line::Begin { .. } => {}
             Line::File { path, entry } => {
@@ -57,6 +57,14 @@ impl Earlier {
                 if self.part_sums.len() == index {
                     self.part_sums.push(sha256);
                 }
+            }
+            Line::Rewritten { from } => {
+                let is_before =
+                    |at: Option<u64>, size: u64| at.is_some_and(|at| at.saturating_add(size) <= from);
+                self.files.retain(|_, it| is_before(it.at, it.size));
+                self.partial = self.partial.take().filter(|it| is_before(it.at, it.done));
+                let whole = part_size.map_or(0, |it| from / it);
+                self.part_sums.truncate(usize::try_from(whole).unwrap_or(usize::MAX));
             }
             Line::Image(image) => self.images.push(image),
             Line::Partial(partial) => self.partial = Some(partial),

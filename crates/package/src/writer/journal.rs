@@ -30,6 +30,8 @@ use crate::{
 
 /// Bytes between two checkpoints.
 const EVERY: u64 = 32 << 20;
+/// Most lines between two checkpoints. Many small files make many lines and few bytes.
+const MOST_LINES: usize = 8192;
 /// Longest line that is read, in bytes.
 const LONGEST: u64 = 1 << 20;
 /// Hexadecimal digits of an HMAC.
@@ -84,6 +86,8 @@ pub(crate) enum Line {
     File { path: PackagePath, entry: FileEntry },
     /// A part is complete.
     Part { index: u64, sha256: Sha256Sum },
+    /// What earlier lines say about the parts from this offset on is no longer so: an export begins to write there.
+    Rewritten { from: u64 },
     /// All blobs of an image are complete.
     Image(Image),
     /// The copy of a file has come so far.
@@ -146,7 +150,7 @@ impl Journal {
 
     /// Returns whether it is time for [`Self::checkpoint`].
     pub(crate) fn is_due(&self) -> bool {
-        self.bytes >= EVERY
+        self.bytes >= EVERY || self.pending.len() >= MOST_LINES
     }
 
     /// Lets the disk store everything written so far, and then the lines that are pending. Waits for the checkpoint before

@@ -7,8 +7,9 @@
 
 mod copy;
 mod earlier;
-mod journal;
+pub(crate) mod journal;
 mod output;
+mod pieces;
 mod place;
 mod put;
 mod sums;
@@ -19,7 +20,7 @@ use std::{
     collections::{BTreeMap, HashSet},
     fmt,
     fs::{self, File},
-    io::{self, Read},
+    io::{self, Read, Write},
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering::Relaxed},
 };
@@ -33,14 +34,16 @@ pub use sums::{Ident, Sums};
 use crate::{
     checksums::Sha256Sum,
     contents::{Contents, Image},
-    manifest::{Base, FORMAT_VERSION, FileEntry, Manifest, Parts, STAGING},
+    manifest::{Base, FORMAT_VERSION, FileEntry, Manifest, Parts, Pieces, STAGING},
     package::Package,
     path::{LinkTarget, PackagePath},
+    stop::is_stop,
     verify::Progress,
 };
 
-/// Bytes that are read at a time.
-const PIECE: usize = 1 << 20;
+/// Bytes that are read at a time: few enough that other threads get the CPU soon, also from a kernel that does not interrupt its own
+/// copying.
+const PIECE: usize = 1 << 18;
 
 /// What a new package is to be.
 #[derive(Debug, Default)]
@@ -75,7 +78,7 @@ pub struct Origin {
 }
 
 /// Makes the text of a signature from that of the manifest.
-pub type Signer<'a> = dyn Fn(&[u8]) -> io::Result<String> + 'a;
+pub type Signer<'a> = dyn Fn(&mut dyn Read) -> io::Result<String> + 'a;
 
 /// Why a package can't be written.
 #[derive(Debug, thiserror::Error)]
@@ -109,10 +112,7 @@ impl WriteError {
 /// Says what was done when an error came.
 fn at(what: impl fmt::Display) -> impl FnOnce(io::Error) -> WriteError {
     let what = format!("{what}");
-    move |error| match error.kind() {
-        io::ErrorKind::Interrupted => WriteError::Stopped,
-        _ => WriteError::Io { what, error },
-    }
+    move |error| if is_stop(&error) { WriteError::Stopped } else { WriteError::Io { what, error } }
 }
 
 /// A package in the making. Its methods block, and return [`WriteError::Stopped`] soon after [`Progress::stop`] was set.
@@ -131,6 +131,7 @@ pub struct PackageWriter {
     base: Option<BaseFiles>,
     files: BTreeMap<PackagePath, FileEntry>,
     links: BTreeMap<PackagePath, LinkTarget>,
+    pieces: BTreeMap<PackagePath, Pieces>,
     output: Output,
     journal: Journal,
     progress: Arc<Progress>,
@@ -142,6 +143,19 @@ struct BaseFiles {
     base: Base,
     contents: HashSet<(Sha256Sum, u64)>,
     sizes: HashSet<u64>,
+    pieces: HashSet<(Sha256Sum, u64)>,
+}
+
+impl BaseFiles {
+    fn of(BaseManifest { manifest, sha256 }: BaseManifest) -> Self {
+        let pieces = manifest.pieces.values().flat_map(|it| &it.list);
+        Self {
+            contents: manifest.files.values().map(|file| (file.sha256, file.size)).collect(),
+            sizes: manifest.files.values().map(|file| file.size).collect(),
+            pieces: pieces.map(|it| (it.sha256, it.size)).collect(),
+            base: Base { id: manifest.id, manifest_sha256: sha256 },
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -195,16 +209,13 @@ impl PackageWriter {
         let files = staging.join("files");
         let mut output = match options.part_size {
             None => Output::Folder(FolderOutput::new(files)),
-            Some(size) => Output::Parts(Box::new(PartsOutput::new(dir.to_owned(), files, size))),
+            Some(size) => {
+                Output::Parts(Box::new(PartsOutput::new(dir.to_owned(), files, size, Arc::clone(&progress))))
+            }
         };
         if let Output::Parts(output) = &mut output {
             output.sums = earlier.part_sums;
         }
-        let base = options.base.map(|it| BaseFiles {
-            base: Base { id: it.manifest.id.clone(), manifest_sha256: it.sha256 },
-            contents: it.manifest.files.values().map(|file| (file.sha256, file.size)).collect(),
-            sizes: it.manifest.files.values().map(|file| file.size).collect(),
-        });
         Ok(Self {
             dir: dir.to_owned(),
             is_new,
@@ -212,9 +223,10 @@ impl PackageWriter {
             known: earlier.files,
             known_images: earlier.images,
             partial: earlier.partial,
-            base,
+            base: options.base.map(BaseFiles::of),
             files: BTreeMap::new(),
             links: BTreeMap::new(),
+            pieces: BTreeMap::new(),
             output,
             journal,
             progress,
@@ -234,8 +246,9 @@ impl PackageWriter {
         }
     }
 
-    /// Returns the manifest as it would be if the package ended here, without the checksums of parts.
-    pub fn manifest_so_far(&self, origin: &Origin, contents: &Contents) -> Manifest {
+    /// Returns the manifest as it would be if the package ended here, without the checksums of parts. It takes the files and
+    /// links, of which there may be too many to hold them twice.
+    fn take_manifest(&mut self, origin: &Origin, contents: &Contents) -> Manifest {
         Manifest {
             format_version: FORMAT_VERSION,
             id: origin.id.clone(),
@@ -244,9 +257,31 @@ impl PackageWriter {
             base: self.base.as_ref().map(|it| it.base.clone()),
             parts: None,
             contents: contents.clone(),
-            files: self.files.clone(),
-            links: self.links.clone(),
+            files: std::mem::take(&mut self.files),
+            links: std::mem::take(&mut self.links),
+            pieces: std::mem::take(&mut self.pieces),
         }
+    }
+
+    /// Writes a file that `fill` makes of the manifest as it is so far.
+    ///
+    /// # Errors
+    /// Those of writing, and those of `fill`.
+    pub fn put_about(
+        &mut self,
+        path: &PackagePath,
+        (origin, contents): (&Origin, &Contents),
+        fill: impl FnOnce(&Manifest, &mut (dyn Write + Send)) -> io::Result<()>,
+    ) -> Result<FileEntry, WriteError> {
+        if self.files.contains_key(path) || self.links.contains_key(path) {
+            return Err(WriteError::Twice(path.clone()));
+        }
+        let manifest = self.take_manifest(origin, contents);
+        let put = self.put_with(path, |to| fill(&manifest, to).map_err(at(path)), |error| error);
+        let own = std::mem::replace(&mut self.files, manifest.files);
+        self.files.extend(own);
+        (self.links, self.pieces) = (manifest.links, manifest.pieces);
+        put.map(|(entry, ())| entry)
     }
 
     /// Completes the package. `sign` makes the text of the signature from that of the manifest, if there is to be one.
@@ -262,12 +297,12 @@ impl PackageWriter {
             let (size, sha256) = (output.size(), output.sums.clone());
             parts = Some(Parts { size, sha256, modified_at: self.now_ms });
         }
-        let manifest = Manifest { parts, ..self.manifest_so_far(origin, contents) };
-        let text = manifest.to_json()?;
-        let signature = sign.map(|sign| sign(&text)).transpose().map_err(at("the signature"))?;
+        // What there was before is of no use any more.
+        self.known = BTreeMap::new();
+        let manifest = Manifest { parts, ..self.take_manifest(origin, contents) };
         self.journal.flush().map_err(at("the disk"))?;
-        place::commit(&self.dir, &manifest, &text, signature.as_deref())?;
-        Package::open(&self.dir).map_err(|error| at(self.dir.display())(io::Error::other(error)))
+        let sum = place::commit(&self.dir, &manifest, sign)?;
+        Ok(Package::of(&self.dir, manifest, sum))
     }
 
     /// Removes everything that this export made. A package that was there before stays as it was.
@@ -322,9 +357,7 @@ impl PackageWriter {
     /// Reads a piece, unless the work is to stop.
     fn read(&self, from: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            if self.progress.stop.load(Relaxed) {
-                return Err(io::ErrorKind::Interrupted.into());
-            }
+            self.progress.go_on()?;
             match from.read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 done => return done,
@@ -332,7 +365,24 @@ impl PackageWriter {
         }
     }
 
+    /// Before this export writes into the parts for the first time: makes sure that none will ever take what earlier ones
+    /// wrote there, should this one die.
+    fn begin_to_write(&mut self) -> io::Result<()> {
+        let Output::Parts(output) = &self.output else { return Ok(()) };
+        let (from, size) = (output.offset, output.size());
+        if output.has_written {
+            return Ok(());
+        }
+        let is_behind = |it: &FileEntry| it.at.is_some_and(|at| at.saturating_add(it.size) > from);
+        if output.sums.len() as u64 > from / size || self.known.values().any(is_behind) {
+            self.journal.add(Line::Rewritten { from });
+            self.journal.flush()?;
+        }
+        Ok(())
+    }
+
     fn write(&mut self, piece: &[u8]) -> io::Result<()> {
+        self.begin_to_write()?;
         self.progress.bytes.fetch_add(piece.len() as u64, Relaxed);
         self.journal.wrote(piece.len() as u64);
         match &mut self.output {
@@ -354,7 +404,7 @@ impl PackageWriter {
         match &mut self.output {
             Output::Folder(output) => output.discard().map_err(at("a file that is not needed")),
             Output::Parts(output) => {
-                output.move_to(start.unwrap_or(output.offset));
+                output.go_back(start.unwrap_or(output.offset));
                 Ok(())
             }
         }

@@ -5,11 +5,13 @@ use std::{
     io::{self, Read, Seek, SeekFrom, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use crate::{
-    checksums::Sha256Sum, hashing::Hasher, manifest::Manifest, package::open_file, path::PackagePath,
+    checksums::Sha256Sum, hashing::Hasher, manifest::Manifest, package::open_file, passing::Passing,
+    path::PackagePath, verify::Progress,
 };
 
 /// Ending of a file that is not complete.
@@ -23,7 +25,7 @@ pub(super) fn create(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         folders(folder)?;
     }
-    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 /// Makes private folders.
@@ -75,7 +77,7 @@ impl FolderOutput {
         if ZEROS.get(..piece.len()) == Some(piece) {
             return file.seek_relative(piece.len() as i64);
         }
-        file.write_all(piece)
+        Passing(file).write_all(piece)
     }
 
     /// Makes the file as long as what was written to it: a hole at the end has not done so yet.
@@ -124,12 +126,17 @@ pub(super) struct PartsOutput {
     pub(super) has_written: bool,
     /// Parts that became complete since the journal was told.
     pub(super) complete: Vec<(u64, Sha256Sum)>,
+    /// How far everything was read, and the hasher of the part there.
+    read: (u64, Hasher),
+    /// A part may be as large as the disk: taking over its beginning is ended, too.
+    progress: Arc<Progress>,
 }
 
 impl PartsOutput {
-    pub(super) fn new(old: PathBuf, files: PathBuf, size: u64) -> Self {
+    pub(super) fn new(old: PathBuf, files: PathBuf, size: u64, progress: Arc<Progress>) -> Self {
         let (sums, complete) = (Vec::new(), Vec::new());
-        Self { old, files, size, offset: 0, open: None, sums, resume: None, has_written: false, complete }
+        let (open, resume, read) = (None, None, (0, Hasher::default()));
+        Self { old, files, size, offset: 0, open, sums, resume, has_written: false, complete, read, progress }
     }
 
     pub(super) fn size(&self) -> u64 {
@@ -154,12 +161,64 @@ impl PartsOutput {
         if new.exists() { new } else { self.old.join(Manifest::part_name(index)) }
     }
 
+    /// Reads the next `size` bytes, which an earlier run wrote, and returns their sum; `None` if they are not there, or
+    /// if what lies before them was not read. The sums of parts that end in them are made anew: those of the earlier
+    /// manifest are the word of its writer.
+    pub(super) fn read_on(&mut self, size: u64) -> io::Result<Option<Sha256Sum>> {
+        let (mut at, mut of_part) = self.read.clone();
+        if at != self.offset {
+            return Ok(None);
+        }
+        let (mut hasher, mut buffer) = (Hasher::default(), vec![0; 1 << 20]);
+        let end = at.saturating_add(size);
+        while at < end {
+            let (index, inside) = (at / self.size, at % self.size);
+            let now = (end - at).min(self.size - inside);
+            let Some(mut file) = self.part_with(index, inside + now)? else { return Ok(None) };
+            file.seek(SeekFrom::Start(inside))?;
+            let mut from = Passing(&file).take(now);
+            loop {
+                self.progress.go_on()?;
+                let n = from.read(&mut buffer)?;
+                if n == 0 {
+                    break;
+                }
+                hasher.update(&buffer[..n]);
+                of_part.update(&buffer[..n]);
+            }
+            at += now;
+            if at.is_multiple_of(self.size) {
+                let sum = std::mem::take(&mut of_part).finish();
+                if let Some(known) = usize::try_from(index).ok().and_then(|it| self.sums.get_mut(it)) {
+                    *known = sum;
+                }
+            }
+        }
+        self.read = (end, of_part);
+        Ok(Some(hasher.finish()))
+    }
+
+    /// Opens a part that has this many bytes: the unfinished one, or a complete one.
+    fn part_with(&self, index: u64, bytes: u64) -> io::Result<Option<File>> {
+        let parts = [self.unfinished(index), self.complete_part(index)];
+        let part = parts.iter().find(|it| it.metadata().is_ok_and(|it| it.len() >= bytes));
+        part.map(|it| open_file(it)).transpose()
+    }
+
     /// Moves to `offset`, before which everything is written: whatever comes next is written there.
     pub(super) fn move_to(&mut self, offset: u64) {
         if offset != self.offset {
             self.open = None;
         }
         self.offset = offset;
+    }
+
+    /// Moves back to `offset`: what was written behind it is not needed.
+    pub(super) fn go_back(&mut self, offset: u64) {
+        let whole = offset / self.size;
+        self.complete.retain(|(index, _)| *index < whole);
+        self.sums.truncate(usize::try_from(whole).unwrap_or(usize::MAX));
+        self.move_to(offset);
     }
 
     pub(super) fn write(&mut self, mut piece: &[u8]) -> io::Result<()> {
@@ -169,7 +228,7 @@ impl PartsOutput {
             let room = usize::try_from(self.size - inside).unwrap_or(usize::MAX);
             let (now, later) = piece.split_at(room.min(piece.len()));
             let (file, hasher) = self.part()?;
-            file.write_all(now)?;
+            Passing(file).write_all(now)?;
             hasher.update(now);
             self.offset += now.len() as u64;
             if self.offset.is_multiple_of(self.size) {
@@ -215,14 +274,30 @@ impl PartsOutput {
     fn take_over(&self, index: u64, bytes: u64, hasher: &mut Hasher) -> io::Result<()> {
         let unfinished = self.unfinished(index);
         if unfinished.metadata().is_ok_and(|it| it.len() >= bytes) {
-            return hash(&mut open_file(&unfinished)?.take(bytes), hasher, None);
+            return self.hash(&mut open_file(&unfinished)?.take(bytes), hasher, None);
         }
         let from = open_file(&self.complete_part(index))?;
         if from.metadata()?.len() < bytes {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a part is shorter than the files in it"));
         }
         let mut to = create(&unfinished)?;
-        hash(&mut from.take(bytes), hasher, Some(&mut to))
+        self.hash(&mut from.take(bytes), hasher, Some(&mut to))
+    }
+
+    /// Hashes what comes from a reader, and copies it if there is a file to copy it to.
+    fn hash(&self, from: &mut dyn Read, hasher: &mut Hasher, mut to: Option<&mut File>) -> io::Result<()> {
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            self.progress.go_on()?;
+            let n = from.read(&mut buffer)?;
+            if n == 0 {
+                return Ok(());
+            }
+            hasher.update(&buffer[..n]);
+            if let Some(to) = &mut to {
+                to.write_all(&buffer[..n])?;
+            }
+        }
     }
 
     fn end_part(&mut self) -> io::Result<()> {
@@ -256,20 +331,5 @@ impl PartsOutput {
     /// Returns the state of the unfinished part's hasher.
     pub(super) fn state(&self) -> Option<String> {
         self.open.as_ref().map(|(_, hasher)| hasher.state())
-    }
-}
-
-/// Hashes what comes from a reader, and copies it if there is a file to copy it to.
-fn hash(from: &mut dyn Read, hasher: &mut Hasher, mut to: Option<&mut File>) -> io::Result<()> {
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        let n = from.read(&mut buffer)?;
-        if n == 0 {
-            return Ok(());
-        }
-        hasher.update(&buffer[..n]);
-        if let Some(to) = &mut to {
-            to.write_all(&buffer[..n])?;
-        }
     }
 }

@@ -1,21 +1,19 @@
 //! Puts what an export made into its place.
 
 use std::{
-    collections::BTreeMap,
     fs::{self, File, TryLockError},
-    io::{self, Write},
+    io::{self, BufWriter, Seek, Write},
     path::{Path, PathBuf},
 };
 
 use super::{
-    WriteError, at,
+    Signer, WriteError, at,
     output::{create, folders, set_modified},
     sums::is_as_it_was,
 };
 use crate::{
     checksums::Sha256Sum,
-    hashing::Hasher,
-    manifest::{CHECKSUMS, FileEntry, MANIFEST, Manifest, SIGNATURE, STAGING},
+    manifest::{CHECKSUMS, FileEntry, MANIFEST, Manifest, ManifestError, OnDisk, SIGNATURE, STAGING},
     package::{OpenError, Package},
     verify::strangers,
 };
@@ -35,13 +33,14 @@ pub(super) fn lock(dir: &Path) -> Result<File, WriteError> {
 
 /// Returns the package that is in the folder. An empty folder, or one with an export that has not ended, has none.
 pub(super) fn package_of(dir: &Path) -> Result<Option<Package>, WriteError> {
-    let (on_disk, package) = match Package::open(dir) {
-        Ok(package) => (package.manifest().on_disk(), Some(package)),
+    let package = match Package::open(dir) {
+        Ok(package) => Some(package),
         Err(OpenError::Io { path, error }) => return Err(at(path.display())(error)),
-        Err(_) => (BTreeMap::new(), None),
+        Err(_) => None,
     };
+    let on_disk = package.as_ref().map(|it| it.manifest().on_disk()).unwrap_or_default();
     let found = strangers(dir, &on_disk).map_err(at(dir.display()))?;
-    let stranger = found.first().map(|it| PathBuf::from(it.to_string()));
+    let stranger = found.iter().find(|it| it.is_damage()).map(|it| PathBuf::from(it.to_string()));
     // Without a readable manifest, a file of that name is a stranger too.
     let manifest = dir.join(MANIFEST);
     let stranger = stranger.or_else(|| (package.is_none() && manifest.exists()).then_some(manifest));
@@ -57,7 +56,7 @@ pub(super) fn parts_are_as_they_were(dir: &Path, manifest: &Manifest) -> bool {
     manifest.on_disk().iter().filter(|(name, _)| name.starts_with("parts/")).all(|(name, (size, sha256))| {
         let modified_at = Some(parts.modified_at);
         let entry = FileEntry { size: *size, sha256: *sha256, modified_at, at: None, in_base: false };
-        is_as_it_was(&dir.join(name), &entry)
+        is_as_it_was(&dir.join(name.as_ref()), &entry)
     })
 }
 
@@ -74,69 +73,96 @@ pub(super) fn remove(path: &Path) -> Result<(), WriteError> {
     }
 }
 
-/// Makes the new package the one in the folder. Everything that it consists of is on the disk already.
+/// Makes the new package the one in the folder. Everything that it consists of is on the disk already. Returns the SHA-256
+/// of its manifest. `sign` makes the text of the signature from that of the manifest.
 pub(super) fn commit(
     dir: &Path,
     manifest: &Manifest,
-    text: &[u8],
-    signature: Option<&str>,
-) -> Result<(), WriteError> {
+    sign: Option<&Signer<'_>>,
+) -> Result<Sha256Sum, WriteError> {
     let staging = dir.join(STAGING);
-    let mut own = Hasher::default();
-    own.update(text);
-    store(&staging, CHECKSUMS, manifest.checksums(own.finish()).as_bytes())?;
-    if let Some(signature) = signature {
-        store(&staging, SIGNATURE, signature.as_bytes())?;
+    let part = staging.join(format!("{MANIFEST}.part"));
+    let failed = || at(part.display());
+    let mut file = create(&part).and_then(|it| it.set_len(0).map(|()| it)).map_err(failed())?;
+    let sum = manifest.write(&file).map_err(|error| match error {
+        ManifestError::Io(error) => failed()(error),
+        error => error.into(),
+    })?;
+    file.sync_all().map_err(failed())?;
+    if let Some(sign) = sign {
+        file.rewind().map_err(failed())?;
+        let signature = sign(&mut file).map_err(at("the signature"))?;
+        store(&staging, SIGNATURE, std::iter::once(signature))?;
     }
+    store(&staging, CHECKSUMS, manifest.checksum_lines(sum))?;
     // From here on the next run would put everything in place, too.
-    store(&staging, MANIFEST, text)?;
-    finish_pending(dir)
+    rename(&part, &staging.join(MANIFEST))?;
+    sync(&staging)?;
+    finish(dir, manifest)?;
+    Ok(sum)
 }
 
 /// Puts the files of an export in place that ended before it could do so. Does nothing if there is none.
 pub(super) fn finish_pending(dir: &Path) -> Result<(), WriteError> {
-    let staging = dir.join(STAGING);
-    let path = staging.join(MANIFEST);
-    let text = match fs::read(&path) {
+    let path = dir.join(STAGING).join(MANIFEST);
+    let file = match File::open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        text => text.map_err(at(path.display()))?,
+        file => file.map_err(at(path.display()))?,
     };
-    let manifest = Manifest::parse(&text)?;
+    finish(dir, &Manifest::read(file)?.0)
+}
+
+fn finish(dir: &Path, manifest: &Manifest) -> Result<(), WriteError> {
+    let staging = dir.join(STAGING);
     for name in [SIGNATURE, CHECKSUMS] {
         remove(&dir.join(name))?;
     }
     rename(&dir.join(MANIFEST), &staging.join(OLD_MANIFEST))?;
     let on_disk = manifest.on_disk();
     for name in on_disk.keys() {
-        rename(&staging.join("files").join(name), &dir.join(name))?;
+        rename(&staging.join("files").join(name.as_ref()), &dir.join(name.as_ref()))?;
     }
     if let Some(parts) = &manifest.parts {
         for name in on_disk.keys().filter(|it| it.starts_with("parts/")) {
-            let path = dir.join(name);
+            let path = dir.join(name.as_ref());
             let dated = File::open(&path).and_then(|it| set_modified(&it, parts.modified_at));
             dated.map_err(at(path.display()))?;
         }
     }
     remove_old(dir, &staging.join(OLD_MANIFEST), &on_disk)?;
+    drop(on_disk);
     sync_folders(dir)?;
     for name in [SIGNATURE, CHECKSUMS] {
         rename(&staging.join(name), &dir.join(name))?;
     }
     sync(dir)?;
     // A copy, because the one in the staging folder says that this is not complete until the folder is gone.
-    store(dir, MANIFEST, &text)?;
+    copy(&staging.join(MANIFEST), dir, MANIFEST)?;
     remove(&staging)?;
     sync(dir)
 }
 
-/// Writes a small file in one step: it is there as a whole or not at all.
-fn store(dir: &Path, name: &str, text: &[u8]) -> Result<(), WriteError> {
+/// Writes a file in one step: it is there as a whole or not at all.
+fn store(dir: &Path, name: &str, lines: impl Iterator<Item = String>) -> Result<(), WriteError> {
+    in_one_step(dir, name, |file| {
+        let mut to = BufWriter::new(file);
+        lines.into_iter().try_for_each(|it| to.write_all(it.as_bytes()))?;
+        to.flush()
+    })
+}
+
+/// Copies a file in one step.
+fn copy(from: &Path, dir: &Path, name: &str) -> Result<(), WriteError> {
+    in_one_step(dir, name, |mut file| io::copy(&mut File::open(from)?, &mut file).map(drop))
+}
+
+fn in_one_step(dir: &Path, name: &str, fill: impl FnOnce(&File) -> io::Result<()>) -> Result<(), WriteError> {
     let (path, part) = (dir.join(name), dir.join(format!("{name}.part")));
     let write = || {
-        let mut file = create(&part)?;
-        file.set_len(0)?;
-        file.write_all(text)?;
-        file.sync_all()?;
+        let to = create(&part)?;
+        to.set_len(0)?;
+        fill(&to)?;
+        to.sync_all()?;
         fs::rename(&part, &path)
     };
     write().map_err(at(path.display()))?;
@@ -155,14 +181,11 @@ fn rename(from: &Path, to: &Path) -> Result<(), WriteError> {
 }
 
 /// Removes the files of the package as it was that the new one does not have, and the folders that are empty then.
-fn remove_old(
-    dir: &Path,
-    old_manifest: &Path,
-    keep: &BTreeMap<String, (u64, Sha256Sum)>,
-) -> Result<(), WriteError> {
-    let Ok(text) = fs::read(old_manifest) else { return Ok(()) };
-    for name in Manifest::parse(&text)?.on_disk().into_keys().filter(|it| !keep.contains_key(it)) {
-        let path = dir.join(name);
+fn remove_old(dir: &Path, old_manifest: &Path, keep: &OnDisk<'_>) -> Result<(), WriteError> {
+    let Ok(file) = File::open(old_manifest) else { return Ok(()) };
+    let (old, _) = Manifest::read(file)?;
+    for name in old.on_disk().into_keys().filter(|it| !keep.contains_key(it)) {
+        let path = dir.join(name.as_ref());
         remove(&path)?;
         // Fails for the first folder that has something in it, which is to stay.
         let folders = path.ancestors().skip(1).take_while(|it| *it != dir);

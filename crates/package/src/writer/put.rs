@@ -3,10 +3,9 @@
 use std::{
     fmt, fs,
     io::{self, Read, Write},
-    sync::atomic::Ordering::Relaxed,
 };
 
-use super::{Output, PIECE, PackageWriter, WriteError, at, journal::Line};
+use super::{Output, PIECE, PackageWriter, Sums, WriteError, at, journal::Line};
 use crate::{
     checksums::Sha256Sum,
     contents::{IMAGES, Image},
@@ -14,6 +13,7 @@ use crate::{
     images::ImageSink,
     manifest::{FileEntry, STAGING},
     path::PackagePath,
+    stop::stopped,
 };
 
 impl PackageWriter {
@@ -78,9 +78,9 @@ impl PackageWriter {
         self.finish_file(path, sum, size, self.now_ms, start)
     }
 
-    /// Returns an image that was stored before, with this configuration, if all of its blobs are still there. They are in
-    /// the package then.
-    pub fn take_image(&mut self, config: &str) -> Result<Option<Image>, WriteError> {
+    /// Returns an image that was stored before, with this configuration, if all of its blobs are still there and whole. They are in
+    /// the package then. `sums` remembers what was read before.
+    pub fn take_image(&mut self, config: &str, sums: &mut Sums) -> Result<Option<Image>, WriteError> {
         let Some(image) = self.known_images.iter().find(|it| it.config == config).cloned() else {
             return Ok(None);
         };
@@ -89,7 +89,7 @@ impl PackageWriter {
             .map(|it| it.strip_prefix("sha256:")?.parse::<Sha256Sum>().ok())
             .collect();
         for sum in digests.iter().flatten().chain([&image.manifest]) {
-            if !self.take_blob(*sum)? {
+            if !self.take_blob(*sum, sums)? {
                 return Ok(None);
             }
         }
@@ -102,7 +102,7 @@ impl PackageWriter {
     }
 
     /// Takes over a blob that is in the package or its base already. Returns whether there is one.
-    fn take_blob(&mut self, sum: Sha256Sum) -> Result<bool, WriteError> {
+    fn take_blob(&mut self, sum: Sha256Sum, sums: &mut Sums) -> Result<bool, WriteError> {
         let path = blob_path(sum)?;
         if self.files.contains_key(&path) {
             return Ok(true);
@@ -113,7 +113,7 @@ impl PackageWriter {
             return Ok(true);
         }
         let Some(entry) = self.known.get(&path).copied() else { return Ok(false) };
-        Ok(entry.sha256 == sum && self.reuse(&path, &entry)?)
+        Ok(entry.sha256 == sum && self.reuse(&path, &entry, sums)?)
     }
 
     /// Writes everything that comes from a reader. Returns its sum and size.
@@ -134,7 +134,7 @@ impl PackageWriter {
 impl ImageSink for PackageWriter {
     fn blob(&mut self, content: &mut dyn Read) -> io::Result<(Sha256Sum, u64)> {
         self.add_blob(content).map_err(|error| match error {
-            WriteError::Stopped => io::ErrorKind::Interrupted.into(),
+            WriteError::Stopped => stopped(),
             WriteError::Io { error, .. } => error,
             error => io::Error::other(error),
         })
@@ -164,9 +164,7 @@ struct Stream<'a> {
 
 impl Write for Stream<'_> {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
-        if self.writer.progress.stop.load(Relaxed) {
-            return Err(io::ErrorKind::Interrupted.into());
-        }
+        self.writer.progress.go_on()?;
         self.hasher.update(piece);
         self.writer.write(piece)?;
         self.size += piece.len() as u64;

@@ -1,5 +1,9 @@
 //! Exports on real files: whole, repeated, interrupted anywhere, in parts, and as differences.
 
+mod differences;
+mod rewritten;
+mod stopped;
+
 use std::{collections::BTreeMap, os::unix::fs::MetadataExt, process::Command};
 
 use tempfile::TempDir;
@@ -85,7 +89,7 @@ impl Export<'_> {
 
     /// Does everything but the end.
     fn fill(&self, writer: &mut PackageWriter, sums: &mut Sums) -> Result<(), WriteError> {
-        if writer.take_image(&image().config)?.is_none() {
+        if writer.take_image(&image().config, sums)?.is_none() {
             for _ in 0..2 {
                 let (sum, size) = writer.blob(&mut &noise(700_000, 77)[..]).unwrap();
                 assert_eq!((format!("sha256:{sum}"), size), (image().config, 700_000));
@@ -98,8 +102,8 @@ impl Export<'_> {
             writer.copy(&path(&name), &self.weights.join(&name), sums)?;
         }
         writer.link(&path("hub-cache/x/link"), LinkTarget::new("../y"))?;
-        writer.put(&path("db/dump.sql"), &mut &*self.dump)?;
-        Ok(())
+        let dump = |to: &mut (dyn Write + Send)| to.write_all(self.dump).map_err(at("db/dump.sql"));
+        writer.put_in_pieces(&path("db/dump.sql"), &path("db/dump.pieces"), dump, |error| error)
     }
 
     fn run(&self, sums: &mut Sums) -> Package {
@@ -200,6 +204,65 @@ fn a_file_of_the_package_that_was_changed_since_is_written_again() {
         .set_modified(modified)
         .unwrap();
     assert_whole(&export.run(&mut Sums::default()), &tree);
+}
+
+/// Flips a bit in the middle of a file, whose size and time stay as they are.
+fn damage(file: &Path) {
+    let modified = fs::metadata(file).unwrap().modified().unwrap();
+    let mut content = fs::read(file).unwrap();
+    let middle = content.len() / 2;
+    content[middle] ^= 1;
+    fs::write(file, content).unwrap();
+    File::options().write(true).open(file).unwrap().set_modified(modified).unwrap();
+}
+
+#[test]
+fn a_file_of_the_package_that_was_damaged_is_written_again() {
+    let blob = format!("images/blobs/sha256/{}", image().manifest);
+    for (part_size, name) in [
+        (None, "models/b.gguf"),
+        (None, blob.as_str()),
+        (Some(1 << 20), "parts/000001"),
+        (Some(1 << 20), "parts/000004"),
+    ] {
+        let (weights, to) = folders();
+        let (tree, dir) = (tree(weights.path()), to.path().join("p"));
+        let export = Export { weights: weights.path(), to: &dir, part_size, base: None, id: "1", dump: b"x" };
+        let mut sums = Sums::load(&to.path().join("sums"), 4_102_444_800_000);
+        export.run(&mut sums);
+        // What was read once is known, and noticed all the same when it is changed.
+        assert_whole(&export.run(&mut sums), &tree);
+        damage(&dir.join(name));
+        assert_whole(&export.run(&mut sums), &tree);
+        // So is what an export wrote that was interrupted.
+        let dir = to.path().join("fresh");
+        let export = Export { to: &dir, ..export };
+        let mut writer = export.begin(&Arc::default()).unwrap();
+        export.fill(&mut writer, &mut sums).unwrap();
+        writer.journal.flush().unwrap();
+        drop(writer);
+        damage(&dir.join(STAGING).join("files").join(name));
+        assert_whole(&export.run(&mut sums), &tree);
+    }
+}
+
+#[test]
+fn a_part_whose_sum_the_manifest_does_not_have_is_not_taken_with_that_sum() {
+    let (weights, to) = folders();
+    let tree = tree(weights.path());
+    let part_size = Some(1 << 20);
+    let export =
+        Export { weights: weights.path(), to: to.path(), part_size, base: None, id: "1", dump: b"x" };
+    let right = export.run(&mut Sums::default()).manifest().parts.clone().unwrap().sha256[1];
+    let file = to.path().join(crate::manifest::MANIFEST);
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace(&right.to_string(), &"0".repeat(64))).unwrap();
+    let problems = verify(&Package::open(to.path()).unwrap(), 2, &Progress::default()).unwrap();
+    let wrong = crate::verify::Problem::Content(path("parts/000002"));
+    assert_eq!(problems, [wrong, crate::verify::Problem::Checksums]);
+    let package = export.run(&mut Sums::default());
+    assert_eq!(package.manifest().parts.as_ref().unwrap().sha256[1], right);
+    assert_whole(&package, &tree);
 }
 
 #[test]
@@ -466,6 +529,9 @@ fn a_folder_with_something_else_in_it_is_refused_and_stays_as_it_is() {
     let refused = export.begin(&Arc::default()).unwrap_err().to_string();
     assert!(refused.contains("has something else in it") && refused.contains("thesis.txt"), "{refused}");
     assert_eq!(names(to.path()), ["thesis.txt"]);
+    // What an operating system left is nobody's.
+    fs::rename(to.path().join("thesis.txt"), to.path().join(".DS_Store")).unwrap();
+    export.run(&mut Sums::default());
 }
 
 #[test]

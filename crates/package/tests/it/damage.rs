@@ -49,8 +49,9 @@ impl Signed {
             created_at: "2026-01-02T03:04:05Z".to_owned(),
             gateway_version: "0.1.0".to_owned(),
         };
-        let by =
-            |text: &[u8]| sign(text, &origin.id, &origin.created_at, &secret).map_err(std::io::Error::other);
+        let by = |text: &mut dyn std::io::Read| {
+            sign(text, &origin.id, &origin.created_at, &secret).map_err(std::io::Error::other)
+        };
         writer.finish(&origin, &Contents::default(), Some(&by)).unwrap();
         let mut files = Vec::new();
         collect(dir.path(), &mut files);
@@ -67,7 +68,7 @@ impl Signed {
         };
         let signed = Signature::read(self.dir.path()).map_err(|error| error.to_string()).and_then(|it| {
             let signature = it.ok_or("not signed")?;
-            signature.verify(package.manifest_text(), &self.key).map_err(|error| error.to_string())
+            signature.verify_package(&package, &self.key).map_err(|error| error.to_string())
         });
         let mut found: Vec<String> = signed.err().into_iter().collect();
         let problems = verify(&package, 2, &Progress::default()).unwrap();

@@ -22,13 +22,14 @@ impl Docker {
         &self,
         references: &[String],
     ) -> RuntimeResult<BoxStream<'static, RuntimeResult<Bytes>>> {
+        let mut names = Vec::new();
         for reference in references {
-            if self.inspect_image(reference).await?.is_none() {
+            let Some((name, _)) = self.known_image(reference).await? else {
                 return Err(RuntimeError::ImageMissing { image: reference.clone() });
-            }
+            };
+            // Without a tag, Docker would save every tag there is.
+            names.push(pull::with_tag(&name));
         }
-        // Without a tag, Docker would save every tag there is.
-        let names: Vec<String> = references.iter().map(|it| pull::with_tag(it)).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         Ok(pieces(self.client().await?.export_images(&names).boxed(), self.host.clone()))
     }

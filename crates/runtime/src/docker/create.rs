@@ -24,6 +24,8 @@ pub(super) struct Surroundings {
     pub(super) user: String,
     /// The name of its network.
     pub(super) network: String,
+    /// The name by which the engine knows the launch's image.
+    pub(super) image: String,
 }
 
 /// Returns the request that makes the container. Only here are secrets taken out of their wrappers.
@@ -35,7 +37,7 @@ pub(super) fn body(
     surroundings: &Surroundings,
     memlock: bool,
 ) -> ContainerCreateBody {
-    let (launch, Surroundings { user, network }) = (spec.launch, surroundings);
+    let (launch, Surroundings { user, network, image }) = (spec.launch, surroundings);
     // The user need not be known in the image: it gets a home that it can write to, and a name that programs look up.
     let home = [("HOME", TEMPORARY), ("USER", "gantry")].into_iter().chain(NO_STATISTICS);
     let home = home.map(|(name, value)| format!("{name}={value}"));
@@ -46,7 +48,7 @@ pub(super) fn body(
     // If a name occurs twice, the later one counts: an operator's.
     let env = home.chain(order).chain(given).collect();
     ContainerCreateBody {
-        image: Some(launch.image.clone()),
+        image: Some(image.clone()),
         entrypoint: launch.entrypoint.clone(),
         cmd: Some(launch.args.clone()),
         env: Some(env),

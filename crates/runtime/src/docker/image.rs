@@ -1,16 +1,38 @@
 //! Looks at images.
 
 use bollard::models::ImageInspect;
+use gantry_domain::image::tag_of_digest;
 
 use super::{ASK, Docker, error::status, label, pull};
 use crate::{ImageInfo, RuntimeResult};
 
 impl Docker {
     pub(super) async fn inspect_image(&self, reference: &str) -> RuntimeResult<Option<ImageInfo>> {
-        if !pull::is_reference(reference) {
+        Ok(self.known_image(reference).await?.map(|(_, info)| info))
+    }
+
+    /// Returns the name by which the engine knows an image; the reference itself if it does not know the image.
+    pub(super) async fn name_of_image(&self, reference: &str) -> RuntimeResult<String> {
+        // Without a digest, there is one name only.
+        let known = if reference.contains('@') { self.known_image(reference).await? } else { None };
+        Ok(known.map_or_else(|| reference.to_owned(), |(name, _)| name))
+    }
+
+    /// Looks for an image under its reference, and then under the name that it has if it came out of an archive.
+    pub(super) async fn known_image(&self, reference: &str) -> RuntimeResult<Option<(String, ImageInfo)>> {
+        for name in std::iter::once(reference.to_owned()).chain(tag_of_digest(reference)) {
+            if let Some(info) = self.image_named(&name).await? {
+                return Ok(Some((name, info)));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn image_named(&self, name: &str) -> RuntimeResult<Option<ImageInfo>> {
+        if !pull::is_reference(name) {
             return Ok(None);
         }
-        let call = self.client().await?.inspect_image(reference);
+        let call = self.client().await?.inspect_image(name);
         match self.raw("inspect the image", ASK, call).await? {
             Ok(answer) => Ok(Some(info(answer))),
             Err(error) if status(&error) == Some(404) => Ok(None),

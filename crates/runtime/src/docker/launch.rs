@@ -33,13 +33,13 @@ fn private<'a>(spec: &ContainerSpec<'a>) -> Private<'a> {
 
 impl Docker {
     pub(super) async fn launch_container(&self, spec: &ContainerSpec<'_>) -> RuntimeResult<InstanceId> {
-        let user = self.user().await?;
+        let (user, image) = (self.user().await?, self.name_of_image(&spec.launch.image).await?);
         let (mut memlock, mut port_attempts, mut beaten) = (spec.launch.locks_memory, 1, None);
         loop {
             self.clear_name(spec.name).await?;
             let launching = self.launches.read().await;
             let network = self.network(spec.launch.confinement.internet).await?;
-            let surroundings = Surroundings { user: user.clone(), network };
+            let surroundings = Surroundings { user: user.clone(), network, image: image.clone() };
             let id = match self.create(spec, &surroundings, memlock).await {
                 // The name is taken, though there was no container of that name: one is being made just now, perhaps
                 // still by the engine itself for a launch of ours that was given up. Soon it is shown.

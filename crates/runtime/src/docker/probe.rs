@@ -35,8 +35,8 @@ impl Docker {
         // The gate is not asked because of the container itself: without it, two gateways would remove each other's.
         pass(&*self.gate).await?;
         self.sweep_probes().await?;
-        let client = self.client().await?;
-        let id = match client.create_container(None, self.probe_body(probe)).await {
+        let (client, image) = (self.client().await?, self.name_of_image(probe.image).await?);
+        let id = match client.create_container(None, self.probe_body(probe, image)).await {
             Ok(answer) => answer.id,
             Err(error) if status(&error) == Some(404) && message(&error).contains("No such image") => {
                 return Err(RuntimeError::ImageMissing { image: probe.image.to_owned() });
@@ -53,10 +53,10 @@ impl Docker {
         text
     }
 
-    fn probe_body(&self, probe: &ImageProbe<'_>) -> ContainerCreateBody {
+    fn probe_body(&self, probe: &ImageProbe<'_>, image: String) -> ContainerCreateBody {
         let words = |words: &[&str]| words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
         ContainerCreateBody {
-            image: Some(probe.image.to_owned()),
+            image: Some(image),
             entrypoint: probe.entrypoint.map(words),
             cmd: Some(words(probe.args)),
             labels: Some(HashMap::from([

@@ -214,8 +214,12 @@ async fn a_start_that_was_only_noted_down_is_started_over() {
     let m = Machine::process();
     let a = m.name();
     m.start(&a, Behaviour::Serves).await.unwrap();
+    let state = m.processes().state(&a.name);
     m.processes().kill_supervisor(&a.name);
-    gone(m.processes().state(&a.name)["engine_pid"].as_i64().unwrap()).await;
+    // The engine may be gone before its supervisor.
+    for pid in ["engine_pid", "pid"] {
+        gone(state[pid].as_i64().unwrap()).await;
+    }
     fs::remove_file(m.processes().run_dir().join(&a.name).join("state.json")).unwrap();
     assert_eq!(m.found(&a).await.instance.status, InstanceStatus::Created);
     m.start_generation(&a, 2, Behaviour::Serves).await.unwrap();

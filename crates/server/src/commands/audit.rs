@@ -17,6 +17,8 @@ use gantry_domain::{
 use gantry_settings::Settings;
 use gantry_store::{Store, StoreError, StoreResult, Tx};
 
+use crate::account;
+
 /// Most rows that one query reads.
 const PAGE: i64 = 1000;
 
@@ -26,15 +28,24 @@ pub(crate) fn run(
 ) -> anyhow::Result<ExitCode> {
     let (name, sub) = matches.subcommand().context("say `verify`, `export` or `list`")?;
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let entered = || {
+        let settings = load(sub)?;
+        account::enter(&settings)?;
+        Ok::<_, anyhow::Error>(settings)
+    };
     let verdict = match (name, sub.try_get_one::<PathBuf>("file").ok().flatten()) {
         ("verify", Some(file)) => verify_file(file)?,
         ("export", _) => {
-            runtime()?.block_on(export(&load(sub)?))?;
+            let settings = entered()?;
+            runtime()?.block_on(export(&settings))?;
             return Ok(ExitCode::SUCCESS);
         }
-        _ => runtime()?.block_on(verify_database(&load(sub)?))?,
+        _ => {
+            let settings = entered()?;
+            runtime()?.block_on(verify_database(&settings))?
+        }
     };
-    writeln!(std::io::stdout(), "{}", verdict.text).context("standard output is closed")?;
+    writeln!(std::io::stdout(), "{}", verdict.text).context("can't write the output")?;
     Ok(if verdict.holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -165,11 +176,11 @@ async fn export(settings: &Settings) -> anyhow::Result<()> {
             if at_terminal {
                 line = gantry_cli::harmless(&line);
             }
-            writeln!(out, "{line}").context("standard output is closed")?;
+            writeln!(out, "{line}").context("can't write the output")?;
         }
     }
     store.close().await;
-    out.flush().context("standard output is closed")
+    out.flush().context("can't write the output")
 }
 
 /// Reads one page in its own transaction. The transaction ends before the next one begins, because they share one

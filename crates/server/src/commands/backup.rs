@@ -16,7 +16,7 @@ use gantry_package::contents::DUMP;
 use gantry_settings::Settings;
 use gantry_store::{DumpSecrets, Store};
 
-use crate::{dump_file, instance_id, sealing};
+use crate::{account, dump_file, instance_id, sealing};
 
 /// Folder of the secrets, in a backup as in a data directory.
 pub(crate) const SECRETS: &str = "secrets";
@@ -33,31 +33,29 @@ pub(crate) fn run(
         "there is no DATA_DIR {}: run this with the settings of the gateway, as its user",
         data.display()
     );
+    if let Some(account) = account::of(&settings)? {
+        account.make_folder(to).with_context(|| format!("can't create the folder {}", to.display()))?;
+    }
+    account::enter(&settings)?;
     make(to)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut lines = vec![runtime.block_on(database(&settings, to))?];
     lines.extend(copy_files(data, to)?);
     fs::File::open(to).and_then(|it| it.sync_all()).with_context(|| to.display().to_string())?;
-    let mut out = io::stdout().lock();
-    let closed = "standard output is closed";
-    writeln!(out, "{}", lines.join("\n")).context(closed)?;
-    writeln!(
-        io::stderr(),
+    writeln!(io::stdout(), "{}", lines.join("\n")).context("can't write the output")?;
+    gantry_cli::tell(&format!(
         "not in it: models, hub cache, exports, the settings (environment, .env{}), and usage in {} that is not in the \
-         database yet: stop the gateway first if the last seconds matter",
+         database yet: stop the gateway first if the last seconds matter\n\
+         `gantry restore {}` restores it; with --dry-run it proves that it can\n",
         // Without SECRETS_KEY, the hub tokens and keys in the backup can't be decrypted.
         if settings.data.secrets_key.is_some() {
             "; with SECRETS_KEY, which opens hub tokens and keys"
         } else {
             ""
         },
-        data.join("spool").display()
-    )?;
-    writeln!(
-        io::stderr(),
-        "`gantry restore {}` restores it; with --dry-run it proves that it can",
+        data.join("spool").display(),
         to.display()
-    )?;
+    ));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -16,6 +16,7 @@ use gantry_store::{DumpSecrets, Proof, Store, StoreError};
 use serde_json::json;
 
 use super::locked::Locks;
+use crate::account;
 
 /// Largest part of a file with an address that is read, in bytes.
 const MAX_FILE: usize = 4096;
@@ -27,6 +28,7 @@ pub(crate) fn run(
     let (_, sub) = matches.subcommand().context("say `promote`")?;
     let to = target(sub)?;
     let settings = load(sub)?;
+    account::enter_with(&settings, &to)?;
     let from = settings.database();
     ensure!(from.expose() != to.expose(), "that is the database itself");
     let data = std::path::absolute(&settings.data.data_dir).context("DATA_DIR can't be resolved")?;
@@ -50,7 +52,7 @@ pub(crate) fn run(
              secrets; everybody has to sign in again"
         )
     };
-    writeln!(io::stdout(), "{text}").context("standard output is closed")?;
+    writeln!(io::stdout(), "{text}").context("can't write the output")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -88,7 +90,12 @@ async fn promote(from: &DatabaseUrl, to: &DatabaseUrl, data: &Path) -> anyhow::R
 
 async fn copy(old: &Store, new: &Store, data: &Path, now: Timestamp) -> anyhow::Result<Proof> {
     match new.check_unused().await {
-        Err(StoreError::Exists) => bail!("it has users already: name an empty database"),
+        // A run that was killed after the copy was in place only lacks its last look.
+        Err(StoreError::Exists) => {
+            let proof = old.dump(DumpSecrets::AsStored, now, &mut io::sink()).await?;
+            let same = prove(new, &proof, now).await;
+            return same.context("it has users already: name an empty database").map(|()| proof);
+        }
         other => other?,
     }
     // The id and the shared keys of a gateway stay in its database, and those of the old one would be lost.
@@ -101,13 +108,20 @@ async fn copy(old: &Store, new: &Store, data: &Path, now: Timestamp) -> anyhow::
     to.into_inner().map_err(io::IntoInnerError::into_error)?;
     file.rewind()?;
     let from = BufReader::with_capacity(1 << 20, file);
+    // What a run that was killed left. Nobody else uses it, for the locks are held.
+    new.remove_scratch(data).await?;
     let scratch = new.load(from, data, "promote", Some(&proof)).await?;
     new.swap(scratch, false, None).await?;
-    // Counted in the new database itself, row by row.
-    let found = new.dump(DumpSecrets::AsStored, now, &mut io::sink()).await?;
-    let differences = found.differences(&proof);
-    ensure!(differences.is_empty(), "the copy differs: {}", differences.join("; "));
+    prove(new, &proof, now).await?;
     Ok(proof)
+}
+
+/// Counts in the new database itself, row by row, and compares that with the old one.
+async fn prove(new: &Store, proof: &Proof, now: Timestamp) -> anyhow::Result<()> {
+    let found = new.dump(DumpSecrets::AsStored, now, &mut io::sink()).await?;
+    let differences = found.differences(proof);
+    ensure!(differences.is_empty(), "the copy differs: {}", differences.join("; "));
+    Ok(())
 }
 
 /// Makes a file without a name, of which nothing is left when it is closed. It holds secrets.

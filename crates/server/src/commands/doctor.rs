@@ -23,6 +23,7 @@ use gantry_store::{Inspection, inspect};
 
 pub(super) use self::subject::Subject;
 use crate::{
+    account::Refused,
     door::{self, Told},
     engine_runtime::{COMMANDS, Candidate, search_path, wanted},
 };
@@ -51,16 +52,28 @@ pub(crate) fn run(
     };
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("can't start")?;
+    // First, because root may give up its rights below, and who has the same rights as a program can read its environment.
+    let machine = doctor::machine();
     let checks = runtime.block_on(async {
-        let mut subject = Subject::find(settings, &entries, url).await;
+        let mut subject = match Subject::find(settings, &entries, url).await {
+            Ok(subject) => subject,
+            Err(refused) => return vec![not_root_s(&refused)],
+        };
         let mut checks = std::mem::take(&mut subject.checks);
         checks.extend(all(&subject).await);
+        checks.extend(machine);
         checks
     });
     Ok(doctor::report(&checks, matches))
 }
 
-/// Runs every check except the one of the settings.
+/// Returns the check of files that root does not open.
+fn not_root_s(refused: &Refused) -> Check {
+    let means = "Root opens no files that another user can exchange, so nothing else was checked.";
+    Check::fail("owner", refused.why.clone(), means, &refused.fix)
+}
+
+/// Runs every check except those of the settings and of the machine.
 async fn all(subject: &Subject) -> Vec<Check> {
     let Subject { settings, url, .. } = subject;
     let (mut checks, runs) = doctor::gateway(
@@ -87,7 +100,7 @@ async fn all(subject: &Subject) -> Vec<Check> {
     if subject.shares_files {
         checks.extend(doctor::folders(settings));
     }
-    checks.extend(doctor::machine(subject.limits()));
+    checks.extend(doctor::limits(subject.limits()));
     checks
 }
 
@@ -261,7 +274,7 @@ async fn engines(subject: &Subject) -> Vec<Check> {
             "containers",
             error.to_string(),
             "The gateway itself may use it: see readiness. Which images are there is not known.",
-            "sudo gantry doctor",
+            if subject.was_root { "see readiness, and `gantry images`" } else { "sudo gantry doctor" },
         )],
         Err(error) if instead => std::iter::once(refused(&error, any)).chain(programs).collect(),
         Err(error) => vec![refused(&error, false)],

@@ -18,6 +18,7 @@ use gantry_settings::{ContainerRuntime, Entry, Settings};
 use gantry_store::{DatabaseAddress, Store, database_address};
 
 use super::doctor::Subject;
+use crate::account::Refused;
 
 /// Where vLLM sends its statistics (0.32.0: `usage/usage_lib.py`).
 const VLLM_STATISTICS: &str = "stats.vllm.ai:443";
@@ -34,11 +35,11 @@ pub(crate) fn run(settings: Settings, entries: &[Entry], matches: &ArgMatches) -
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("can't start")?;
     let (findings, settings) = runtime.block_on(async {
-        let subject = Subject::find(settings, entries, None).await;
+        let subject = Subject::find(settings, entries, None).await?;
         let said: Vec<&str> = subject.checks.iter().map(|it| it.found.as_str()).collect();
         let said = said.join("; ");
-        (findings(&subject).await, said)
-    });
+        Ok::<_, Refused>((findings(&subject).await, said))
+    })?;
     Ok(egress::report(&findings, &settings, matches))
 }
 

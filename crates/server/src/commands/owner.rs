@@ -23,7 +23,7 @@ use gantry_store::Store;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::secrets;
+use crate::{account, secrets};
 
 const NO_DATABASE: &str = "can't open the database";
 /// Largest part of a password file that is read, in bytes.
@@ -35,10 +35,14 @@ pub(crate) fn run(
 ) -> anyhow::Result<ExitCode> {
     let (verb, sub) = matches.subcommand().context("say `create` or `reset-password`")?;
     let settings = load(sub)?;
+    // Read first: the file may be root's, and root may become another user for the database.
+    let file = sub.try_get_one::<PathBuf>("password-file").ok().flatten();
+    let given = file.map(|it| from_file(it)).transpose()?;
+    account::enter(&settings)?;
     let database = settings.database();
     let runtime = Builder::new_current_thread().enable_all().build()?;
     match verb {
-        "create" => create(sub, database.expose(), &runtime),
+        "create" => create(sub, database.expose(), given, &runtime),
         _ => reset_password(sub, database.expose(), &runtime),
     }
 }
@@ -48,7 +52,12 @@ fn by(agent: &str) -> (Actor, Origin) {
     (Actor::Settings, Origin { user_agent: Some(agent.to_owned()), ..Origin::default() })
 }
 
-fn create(matches: &ArgMatches, url: &str, runtime: &Runtime) -> anyhow::Result<ExitCode> {
+fn create(
+    matches: &ArgMatches,
+    url: &str,
+    given: Option<SecretString>,
+    runtime: &Runtime,
+) -> anyhow::Result<ExitCode> {
     let text = |name| matches.get_one::<String>(name).map(String::as_str).unwrap_or_default();
     let (username, org_name) = (text("NAME"), text("org"));
     let there_is = "there is an owner already, who can create others (`gantry users create NAME --role owner`); `gantry \
@@ -63,8 +72,8 @@ fn create(matches: &ArgMatches, url: &str, runtime: &Runtime) -> anyhow::Result<
         Ok::<_, anyhow::Error>(any)
     })?;
     ensure!(!any, there_is);
-    let password = match matches.get_one::<PathBuf>("password-file") {
-        Some(path) => from_file(path)?,
+    let password = match given {
+        Some(given) => given,
         None => {
             match gantry_cli::new_password(&format!("Password of {}: ", gantry_cli::harmless(username))) {
                 Ok(given) => given,
@@ -83,11 +92,9 @@ fn create(matches: &ArgMatches, url: &str, runtime: &Runtime) -> anyhow::Result<
     })?;
     ensure!(made.is_some(), there_is);
     let (username, org_name) = (gantry_cli::harmless(username), gantry_cli::harmless(org_name));
-    writeln!(
-        std::io::stderr().lock(),
-        "{username} is the owner now, in the organisation {org_name}: `gantry login {username}` signs in"
-    )
-    .context("standard error is closed")?;
+    gantry_cli::tell(&format!(
+        "{username} is the owner now, in the organisation {org_name}: `gantry login {username}` signs in\n"
+    ));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -133,17 +140,18 @@ fn reset_password(matches: &ArgMatches, url: &str, runtime: &Runtime) -> anyhow:
         store.close().await;
         done.map_err(|it| anyhow::anyhow!(it.0.message))
     })?;
-    say(&lost, n_sessions, generate.then_some(&password)).context("standard output is closed")?;
+    say(&lost, n_sessions, generate.then_some(&password)).context("can't write the output")?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the result. A generated password goes to standard output, alone; everything else goes to standard error.
 fn say(lost: &Lost, n_sessions: u64, made: Option<&SecretString>) -> std::io::Result<()> {
     let name = gantry_cli::harmless(lost.username());
-    let mut err = std::io::stderr().lock();
-    writeln!(err, "{name} has a new password; sessions that were ended: {n_sessions}")?;
+    gantry_cli::tell(&format!("{name} has a new password; sessions that were ended: {n_sessions}\n"));
     if !lost.may_sign_in {
-        writeln!(err, "{name} still can't sign in: the account or its organisation is disabled")?;
+        gantry_cli::tell(&format!(
+            "{name} still can't sign in: the account or its organisation is disabled\n"
+        ));
     }
     if let Some(password) = made {
         writeln!(std::io::stdout(), "{}", password.expose_secret())?;

@@ -3,7 +3,6 @@
 use std::{
     fs,
     io::{self, Write},
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -20,6 +19,7 @@ use serde_json::{Value, json};
 
 use super::{backup, locked::Locks};
 use crate::{
+    account,
     dump_file::{self, BACKUPS, stamp},
     sealing, secrets,
 };
@@ -30,6 +30,7 @@ pub(crate) fn run(
 ) -> anyhow::Result<ExitCode> {
     let path = matches.get_one::<PathBuf>("PATH").context("say what to restore")?;
     let settings = load(matches)?;
+    account::enter(&settings)?;
     let asked = Asked {
         path,
         dry_run: matches.get_flag("dry-run"),
@@ -37,7 +38,8 @@ pub(crate) fn run(
         yes: matches.get_flag("yes"),
         json: matches.get_flag("json"),
     };
-    let source = DumpSource::find(path).map_err(anyhow::Error::msg)?;
+    let base = matches.get_one::<PathBuf>("base").map(PathBuf::as_path);
+    let source = DumpSource::find(path, base).map_err(anyhow::Error::msg)?;
     if let Some(key) = &settings.engines.package_trusted_key {
         let key = PublicKey::parse(key).context("PACKAGE_TRUSTED_KEY")?;
         let refused = |why| anyhow::anyhow!("PACKAGE_TRUSTED_KEY asks for a signed package: {why}");
@@ -93,9 +95,7 @@ async fn restore(settings: &Settings, asked: &Asked<'_>, source: DumpSource) -> 
         Target::File(file) => {
             let read = dump.read()?;
             let done = gantry_store::restore_file(read, file, Some(&proof), now).await;
-            let kept = done.context("nothing was restored")?.kept;
-            give_to_owner(file)?;
-            kept
+            done.context("nothing was restored")?.kept
         }
         Target::Server(url) => replace_server(settings, &data, url, &dump, &proof, asked.no_backup).await?,
     };
@@ -208,7 +208,6 @@ fn take_secrets(settings: &Settings, data: &Path, from: &Path) -> anyhow::Result
         if !target.try_exists()? {
             secrets::private_dir(&to)?;
             backup::copy(&from.join(&name), &target)?;
-            give_to_owner(&target)?;
             lines.push(format!("from the backup: {}", target.display()));
         } else if name == sealing::FILE && settings.data.secrets_key.is_none() {
             let added = sealing::add_keys(&to, &fs::read_to_string(from.join(&name))?.into())?;
@@ -218,16 +217,6 @@ fn take_secrets(settings: &Settings, data: &Path, from: &Path) -> anyhow::Result
         }
     }
     Ok(lines)
-}
-
-/// Gives a file that root made to the user of its folder, whose gateway has to open it.
-fn give_to_owner(file: &Path) -> anyhow::Result<()> {
-    let said = || format!("can't give {} to the user of its folder", file.display());
-    let folder = fs::metadata(file.parent().unwrap_or(Path::new("/"))).with_context(said)?;
-    if fs::metadata(file).with_context(said)?.uid() == folder.uid() {
-        return Ok(());
-    }
-    std::os::unix::fs::chown(file, Some(folder.uid()), Some(folder.gid())).with_context(said)
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {
@@ -284,5 +273,5 @@ fn finished(asked: &Asked<'_>, outcome: &Value, text: &str) -> anyhow::Result<Ex
 }
 
 fn say(text: &str) -> anyhow::Result<()> {
-    writeln!(io::stdout(), "{text}").context("standard output is closed")
+    writeln!(io::stdout(), "{text}").context("can't write the output")
 }

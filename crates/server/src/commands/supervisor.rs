@@ -36,7 +36,7 @@ pub(crate) fn run(
         store.close().await;
         text
     })?;
-    writeln!(std::io::stdout(), "{text}").context("standard output is closed")?;
+    writeln!(std::io::stdout(), "{text}").context("can't write the output")?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -19,7 +19,7 @@ use gantry_domain::{
 use gantry_settings::{Entry, Settings, SettingsError};
 use gantry_store::{DumpSecrets, Inspection, Store, dump_file, dump_server};
 
-use crate::{before_upgrade, dump_file::BACKUPS, sealing};
+use crate::{account, before_upgrade, dump_file::BACKUPS, sealing};
 
 pub(crate) fn run(
     matches: &ArgMatches,
@@ -38,6 +38,7 @@ pub(crate) fn run(
             return Ok(doctor::report(&[check], sub));
         }
     };
+    account::enter(&settings)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     Ok(doctor::report(&runtime.block_on(checks(&settings)), sub))
 }
@@ -231,7 +232,7 @@ async fn try_on(settings: &Settings, dir: &Path) -> anyhow::Result<Tried> {
     let read = read.await;
     store.close().await;
     let read = read?;
-    Ok(Tried::Models(read.rows.into_iter().map(|it| it.0).collect(), read.bad.len()))
+    Ok(Tried::Models(read.rows.into_iter().map(|it| it.model).collect(), read.bad.len()))
 }
 
 /// Returns the check of a model whose settings this program refuses.

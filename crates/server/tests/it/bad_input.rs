@@ -76,6 +76,7 @@ fn forms() -> Vec<Form> {
             json!({ "engine_type": "vllm", "served_name": "x", "local_path": "m" }),
             MODEL,
         ),
+        form("POST", "/admin/models/{id}/dry-run", 262_144, json!({}), MODEL),
         form(
             "POST",
             "/admin/models/registry",
@@ -296,7 +297,11 @@ async fn a_body_that_is_no_json_object_of_the_right_type_and_size_is_refused() {
     for form in forms() {
         let path = targets.path(form.path);
         // None at all stands for one that says nothing.
-        let optional = ["/admin/upstreams/refresh-health", "/admin/deployment/export-model/{id}"];
+        let optional = [
+            "/admin/upstreams/refresh-health",
+            "/admin/deployment/export-model/{id}",
+            "/admin/models/{id}/dry-run",
+        ];
         let needed = !optional.contains(&form.path);
         for body in garbage().into_iter().filter(|it| needed || !it.is_empty()) {
             let shown = String::from_utf8_lossy(&body[..body.len().min(40)]).into_owned();
@@ -370,10 +375,23 @@ async fn a_field_that_is_missing_unknown_or_of_the_wrong_type_is_named() {
                 body.as_object_mut().unwrap().shift_remove(*field);
                 assert_invalid(&send(&owner, &form, &path, JSON, body.to_string()).await, &[field]);
             }
-            for unknown in ["no_such", "", "__proto__", "Name", "a\u{0}b", "x".repeat(5000).as_str()] {
+            for unknown in ["no_such", "", "__proto__", "Name"] {
                 let body = put(&form.required, unknown, &json!(1));
                 assert_invalid(&send(&owner, &form, &path, JSON, body).await, &[unknown]);
             }
+            // An answer shows at most 100 characters of such a name, and none that can't be seen.
+            let long = format!("{}…", "x".repeat(100));
+            for (unknown, named) in [("a\u{0}b", "a\u{fffd}b"), ("x".repeat(5000).as_str(), long.as_str())] {
+                let body = put(&form.required, unknown, &json!(1));
+                assert_invalid(&send(&owner, &form, &path, JSON, body).await, &[named]);
+            }
+            // It names 20 problems, and counts the others.
+            let mut body = form.required.clone();
+            body.as_object_mut().unwrap().extend((0..100).map(|n| (format!("no_{n}"), json!(n))));
+            let answer = send(&owner, &form, &path, JSON, body.to_string()).await;
+            let told = answer.json["error"]["details"].as_array().unwrap();
+            assert_eq!(told.len(), 21, "{}", answer.text);
+            assert_eq!(told[20]["message"], "there are 80 more problems", "{}", answer.text);
             // No field takes any of these.
             for field in required.into_iter().chain(form.optional.split_whitespace()) {
                 for wrong in ["[{}]", "-1.5", "1e300", "99999999999999999999999", "[[[\"x\"]]]"] {
@@ -460,11 +478,11 @@ async fn a_query_parameter_that_is_unknown_or_out_of_bounds_is_named() {
             for query in ["?", "?&", "?&&"] {
                 let answer = owner.get(&format!("{path}{query}")).await;
                 // These must say which folder, which repository, and which package.
-                let which = ["/inspect-folder", "/hub-config", "/model-manifests"]
+                let which = ["/inspect-folder", "/hub-config", "/model-manifests", "/package-contents"]
                     .iter()
                     .any(|it| path.ends_with(it));
-                // Ids of jobs are of another form than this one, and nothing answers in the chat.
-                let missing = path.contains("/deployment/jobs/") || path.ends_with("/completions/current");
+                // Ids of jobs are of another form than this one.
+                let missing = path.contains("/deployment/jobs/");
                 let empty = if which {
                     422
                 } else if missing {

@@ -16,9 +16,12 @@ mod offline;
 mod own;
 mod package;
 mod people;
+mod progress;
 mod registry;
 mod restore;
+mod root_rights;
 mod signing_in;
+mod streams;
 mod terminal;
 pub(crate) mod tls;
 mod tokens;
@@ -56,6 +59,11 @@ async fn with_engine() -> (Gateway, TempDir) {
 struct Shell {
     home: TempDir,
     url: String,
+}
+
+/// Whether a terminal does something else with the character than show it.
+fn obeyed(it: char) -> bool {
+    (it.is_control() && it != '\n') || matches!(it, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// What a command left behind.

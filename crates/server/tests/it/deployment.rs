@@ -1,17 +1,30 @@
 //! Deployment packages and restores of the database, through the admin API and the program `gantry`.
 
 mod air_gap;
+mod cancels;
+mod deltas;
+mod differences;
+mod dump_corpus;
 mod faults;
 mod hostile;
+mod hostile_images;
+mod hub_cache;
+mod images;
 mod imports;
-mod kills;
+pub(crate) mod kills;
+mod parts;
+mod progress;
+mod reconciled;
 mod restore;
 mod rows;
+mod services;
+mod side;
 
 use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output},
+    time::Duration,
 };
 
 use gantry_testkit::{Client, Database, Gateway, Options, PATIENCE, copy, eventually, simulated};
@@ -20,6 +33,7 @@ use serde_json::{Value, json};
 use crate::support::{GANTRY, start};
 
 const EXPORT: &str = "/admin/deployment/export";
+const ESTIMATE: &str = "/admin/deployment/estimate-size";
 const IMPORT: &str = "/admin/deployment/import";
 const IMPORT_MODEL: &str = "/admin/deployment/import-model";
 const RESTORE: &str = "/admin/deployment/restore-database";
@@ -30,7 +44,12 @@ const WEIGHTS: &[u8] = &[7; 300_000];
 
 /// A gateway whose engines are programs, with the weights of one model.
 async fn site(database: Database) -> (Gateway, Client) {
-    let gateway = start(Options::processes().on(database)).await;
+    site_with(Options::processes().on(database)).await
+}
+
+/// A gateway with the weights of one model.
+async fn site_with(options: Options) -> (Gateway, Client) {
+    let gateway = start(options).await;
     fs::write(gateway.models_dir().join("tiny.gguf"), WEIGHTS).unwrap();
     let owner = gateway.owner().await;
     (gateway, owner)
@@ -58,10 +77,15 @@ fn carry(from: &Gateway, to: &Gateway, name: &str) {
     copy(&folder(from, name), &folder(to, name));
 }
 
-/// Waits for the end of a job that was just started.
+/// Waits for the end of a job that was just started. It has the lowest priority beside other tests.
 async fn ended(owner: &Client, job: &Value) -> Value {
+    ended_within(owner, job, 2 * PATIENCE).await
+}
+
+/// Waits longer than for other jobs.
+async fn ended_within(owner: &Client, job: &Value, limit: Duration) -> Value {
     let path = format!("{JOBS}/{}", job["id"].as_str().unwrap());
-    eventually("the job ends", PATIENCE, async || {
+    eventually("the job ends", limit, async || {
         let job = owner.get(&path).await.expect(200);
         (job["status"] != "running" && job["status"] != "pending").then_some(job)
     })

@@ -424,6 +424,8 @@ async fn advice_is_of_what_can_help() {
         story.owner.post("/admin/models/dry-run", &llamacpp("tiny-llama-F16.gguf")).await.expect(200);
     assert!(preview["command_str"].as_str().unwrap().starts_with("llama-server --model /models/tiny-llama"));
     assert_eq!(preview["command"][0], "--model");
+    // Arguments that only the gateway sets are listed apart.
+    assert_eq!(preview["gateway_options"], json!(["--model", "--alias", "--host", "--port", "--metrics"]));
 }
 
 #[tokio::test]

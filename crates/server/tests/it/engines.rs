@@ -1,6 +1,7 @@
 //! The real engines, from their files to their usage: llama.cpp's server, and vLLM where its image is at hand.
 
 mod broken;
+mod connections;
 mod diagnosed;
 mod docker_failures;
 mod llama_parser;

@@ -19,7 +19,7 @@ use tokio::{
 
 use crate::{
     support::{assert_error, gateway, start},
-    team::{PASSWORD, Team, id, make_model},
+    team::{PASSWORD, Team, id, make_model, make_user},
 };
 
 /// Longest wait for an event on a busy machine.
@@ -54,6 +54,11 @@ impl Stream {
         }
         // Each event has a time to come in; all of them together may take longer than other answers.
         Self::of(request.timeout(Duration::from_mins(8)).send().await.unwrap())
+    }
+
+    /// The events of `/auth/events`.
+    pub(crate) async fn open_own(client: &Client) -> Self {
+        Self::of(client.request(Method::GET, "/auth/events").send().await.unwrap())
     }
 
     /// The events of an answer.
@@ -236,7 +241,15 @@ async fn streams_have_bounds() {
     let gateway = start(Options::default().env("EVENT_STREAMS_MAX", "18")).await;
     let owner = gateway.owner().await;
     let mut open = Vec::new();
-    for _ in 0..16 {
+    for _ in 0..13 {
+        open.push(Stream::open(&owner, "", None).await);
+    }
+    // Users leave a quarter of the places to administrators.
+    make_user(&owner, 1, "reader", "user").await;
+    let reader = gateway.sign_in("reader", PASSWORD).await;
+    let _reader = Stream::open_own(&reader).await;
+    assert_error(&reader.get("/auth/events").await, 503, "streams_exhausted");
+    for _ in 0..3 {
         open.push(Stream::open(&owner, "", None).await);
     }
     let refused = owner.get("/admin/events").await;
@@ -244,7 +257,7 @@ async fn streams_have_bounds() {
     assert_eq!(refused.header("retry-after"), Some("5"));
     // Another session has its own, as far as all together have any.
     let other = gateway.owner().await;
-    let _others = (Stream::open(&other, "", None).await, Stream::open(&other, "", None).await);
+    let _other = Stream::open(&other, "", None).await;
     assert_error(&other.get("/admin/events").await, 503, "streams_exhausted");
     // What is refused takes no place, and one that is closed gives its own back.
     open.pop();

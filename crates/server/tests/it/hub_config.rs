@@ -77,9 +77,13 @@ fn config_of(name: &str) -> String {
     format!("/me/{name}/resolve/main/config.json")
 }
 
-fn files_of(names: &[&str]) -> String {
-    let siblings: Vec<Value> = names.iter().map(|it| json!({ "rfilename": it })).collect();
-    json!({ "id": "x", "siblings": siblings }).to_string()
+/// The hub's list of files, each with its size if the hub says it.
+fn files_of(files: &[(&str, Option<u64>)]) -> String {
+    let sibling = |(name, size): &(&str, Option<u64>)| match size {
+        Some(size) => json!({ "rfilename": name, "size": size, "blobId": "x" }),
+        None => json!({ "rfilename": name }),
+    };
+    json!({ "id": "x", "siblings": files.iter().map(sibling).collect::<Vec<_>>() }).to_string()
 }
 
 fn script(path: &str, head: &str, stream: &mut TcpStream) {
@@ -87,8 +91,18 @@ fn script(path: &str, head: &str, stream: &mut TcpStream) {
     let path = path.split('?').next().unwrap();
     match path {
         "/me/model/resolve/main/config.json" | "/gpt2/resolve/main/config.json" => ok(CONFIG),
-        "/api/models/me/model" => ok(&files_of(&["config.json", "model.safetensors", "README.md"])),
-        "/api/models/me/gguf" => ok(&files_of(&["a-Q4_K_M.gguf", "a-Q8_0-00001-of-00002.gguf"])),
+        "/api/models/me/model" => ok(&files_of(&[
+            ("config.json", Some(9)),
+            ("model.safetensors", Some(4096)),
+            ("README.md", Some(1)),
+        ])),
+        "/api/models/me/gguf" => ok(&files_of(&[
+            ("a-Q4_K_M.gguf", Some(100)),
+            ("a-Q8_0-00001-of-00002.gguf", Some(150)),
+            ("a-Q8_0-00002-of-00002.gguf", Some(50)),
+            ("b-F16.gguf", None),
+            ("mmproj-F16.gguf", Some(7)),
+        ])),
         "/me/alone/resolve/main/config.json" => ok(r#"{"architectures":["LlamaForCausalLM"],"n_layer":3}"#),
         "/me/html/resolve/main/config.json" => ok("<!doctype html><title>Sign in</title>"),
         "/me/list/resolve/main/config.json" => ok("[1,2]"),
@@ -165,14 +179,40 @@ async fn a_repository_is_summed_up_before_anything_is_downloaded() {
             "quantization": null, "task": "generate",
         })
     );
-    assert_eq!(found["files"], json!({ "gguf": [], "safetensors": ["model.safetensors"] }));
+    let weights = json!([{ "path": "model.safetensors", "size_bytes": 4096 }]);
+    assert_eq!(found["files"], json!({ "gguf": [], "safetensors": weights, "projectors": [] }));
     assert_eq!(found["engine_recommendation"]["recommended_engine"], "vllm");
     assert_eq!(found["engine_recommendation"]["recommended_format"], "safetensors");
 
     // Repositories of GGUF files have no configuration.
     let gguf = ask(&team.admin, "me/gguf").await.expect(200);
     assert_eq!((&gguf["config"], &gguf["summary"]["architecture"]), (&json!(null), &json!(null)));
-    assert_eq!(gguf["files"]["gguf"].as_array().unwrap().len(), 2);
+    // Each is one model, with what names it in a record, and the size that the hub says.
+    let model = |path: &str, parts: u32, size: Value, quant: &str| {
+        json!({
+            "path": path, "parts": parts, "size_bytes": size, "quant_type": quant, "repo_id": format!("me/gguf:{quant}"),
+        })
+    };
+    assert_eq!(
+        gguf["files"],
+        json!({
+            "gguf": [
+                model("a-Q4_K_M.gguf", 1, json!(100), "Q4_K_M"),
+                model("a-Q8_0-00001-of-00002.gguf", 2, json!(200), "Q8_0"),
+                model("b-F16.gguf", 1, json!(null), "F16"),
+            ],
+            "safetensors": [],
+            "projectors": [{ "path": "mmproj-F16.gguf", "size_bytes": 7 }],
+        })
+    );
+    for one in gguf["files"]["gguf"].as_array().unwrap() {
+        let body = json!({ "served_name": "m", "engine_type": "llamacpp", "repo_id": one["repo_id"] });
+        let dry = team.admin.post("/admin/models/dry-run", &body).await.expect(200);
+        let command = dry["command"].as_array().unwrap();
+        assert!(command.contains(&one["repo_id"]), "{dry}");
+        // What was not downloaded has no known memory.
+        assert!(dry["vram_estimate_gb"].is_null(), "{dry}");
+    }
     assert_eq!(gguf["engine_recommendation"]["recommended_engine"], "llamacpp");
     // The list of files is a courtesy.
     let alone = ask(&team.admin, "me/alone").await.expect(200);

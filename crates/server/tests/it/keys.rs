@@ -16,7 +16,7 @@ async fn user_id(owner: &Client, username: &str) -> i64 {
 /// Takes out what every key has differently.
 fn without_own(mut key: Value) -> Value {
     let key_object = key.as_object_mut().unwrap();
-    for name in ["id", "token", "prefix", "created_at"] {
+    for name in ["id", "token", "prefix", "created_at", "revision"] {
         key_object.shift_remove(name);
     }
     key
@@ -180,17 +180,17 @@ async fn a_change_touches_what_it_names_and_null_takes_back() {
                 record[field] = value;
                 record.clone()
             };
-            let record = set(shown);
-            assert_eq!(
-                team.owner.patch(&path, &json!({ field: value })).await.expect(200),
-                record,
-                "{field}"
-            );
-            let record = set(unset);
-            assert_eq!(team.owner.patch(&path, &json!({ field: null })).await.expect(200), record, "{field}");
+            for (sent, shown) in [(value, shown), (json!(null), unset)] {
+                let mut wanted = set(shown);
+                let found = team.owner.patch(&path, &json!({ field: sent })).await.expect(200);
+                wanted["revision"] = found["revision"].clone();
+                assert_eq!(found, wanted, "{field}");
+            }
         }
         record["scopes"] = json!("completions");
-        assert_eq!(team.owner.patch(&path, &json!({ "scopes": ["completions"] })).await.expect(200), record);
+        let found = team.owner.patch(&path, &json!({ "scopes": ["completions"] })).await.expect(200);
+        record["revision"] = found["revision"].clone();
+        assert_eq!(found, record);
         assert_eq!(team.owner.get("/admin/keys").await.json, json!([record]));
         // No change is lost if many are made at once.
         let fields = ["rpm_limit", "tpm_limit", "max_concurrency"];
@@ -416,8 +416,9 @@ async fn own_keys_are_made_and_revoked_only_so_often_a_day() {
             let key = team.user.post("/auth/keys", &body).await.expect(201);
             team.user.delete(&format!("/auth/keys/{}", id(&key))).await.expect(200);
         };
-        for _ in 0..4 {
-            join_all((0..50).map(come_and_go)).await;
+        // Not all at once: writers wait for each other, and a busy machine lets them wait for long.
+        for _ in 0..20 {
+            join_all((0..10).map(come_and_go)).await;
         }
         let one_more = team.user.post("/auth/keys", &body).await;
         assert_error(&one_more, 409, "invalid_state");

@@ -58,6 +58,8 @@ mod gate;
 #[cfg(test)]
 mod hub_config;
 #[cfg(test)]
+mod image_registry;
+#[cfg(test)]
 mod kept_out;
 #[cfg(test)]
 mod keys;
@@ -66,6 +68,8 @@ mod late_bodies;
 mod left_reads;
 #[cfg(test)]
 mod limits;
+#[cfg(test)]
+mod log_reader;
 #[cfg(test)]
 mod matrix;
 #[cfg(test)]
@@ -113,6 +117,10 @@ mod registry;
 mod reliability_page;
 #[cfg(test)]
 mod restarts;
+#[cfg(test)]
+mod revisions;
+#[cfg(test)]
+mod saved_dry_run;
 #[cfg(test)]
 mod sealed;
 #[cfg(test)]

@@ -167,6 +167,14 @@ async fn a_model_is_spread_over_the_gpus_that_it_is_given() {
     let number = |it: &Value| it.as_f64().unwrap();
     let shares: Vec<f64> = estimate["per_gpu_gb"].as_array().unwrap().iter().map(number).collect();
     assert!(shares.len() == 2 && shares.iter().all(|it| *it > 0.4), "{estimate}");
+    for (parts, share) in estimate["gpu_parts"].as_array().unwrap().iter().zip(&shares) {
+        let names = ["weights_gb", "kv_cache_gb", "overhead_gb"];
+        let sum: f64 = names.iter().map(|it| number(&parts[*it])).sum();
+        assert!((sum - share).abs() < 1e-5, "{estimate}");
+    }
+    let of_all: f64 =
+        estimate["gpu_parts"].as_array().unwrap().iter().map(|it| number(&it["kv_cache_gb"])).sum();
+    assert!(of_all > 0.0 && (of_all - number(&estimate["kv_cache_gb"])).abs() < 1e-5, "{estimate}");
     let sum = shares.iter().sum::<f64>() + number(&estimate["host_ram_gb"]);
     assert!((sum - number(&estimate["total_gb"])).abs() < 1e-5, "{estimate}");
     assert_eq!(estimate["fits"], true);

@@ -6,12 +6,13 @@ use serde_json::{Value, json};
 
 use crate::{
     support::{assert_error, assert_forbidden_fields, assert_invalid, column},
-    team::{Team, id, make_model},
+    team::{Team, id, make_model, make_token},
 };
 
 /// What every record begins with.
 const IDENTITY: &str = "id name served_name task engine_type state state_reason diagnosis restart needs_apply \
-                        needs_apply_reason rolled_back archived simulator hub_token_set defaulted created_at updated_at";
+                        needs_apply_reason rolled_back archived simulator hub_token_set defaulted created_at updated_at \
+                        revision";
 const BOTH: &str = "mode repo_id local_path tokenizer hub_config_path engine_image startup_timeout_sec \
     restart_policy restart_limit autostart request_timeout_sec stream_idle_timeout_sec device selected_gpus \
     memory_limit_gib read_only_root chat_template chat_template_file lora_adapters \
@@ -136,7 +137,7 @@ async fn a_record_that_is_sent_back_sets_nothing() {
         let made = create(&team.admin, &llamacpp("m")).await.expect(201);
         let mut whole = made.clone();
         let read_only = "id state state_reason diagnosis restart needs_apply needs_apply_reason rolled_back \
-                         simulator hub_token_set defaulted created_at updated_at";
+                         simulator hub_token_set defaulted created_at updated_at revision";
         for field in read_only.split_whitespace() {
             whole.as_object_mut().unwrap().shift_remove(field);
         }
@@ -156,7 +157,9 @@ async fn a_change_touches_what_it_names_and_null_unsets() {
         let mut record = made.clone();
         let same = async |record: &Value, answer: Answer| {
             let mut found = answer.expect(200);
-            found["updated_at"] = record["updated_at"].clone();
+            for changes in ["updated_at", "revision"] {
+                found[changes] = record[changes].clone();
+            }
             assert_eq!(&found, record);
         };
         same(&record, change(json!({})).await).await;
@@ -500,6 +503,12 @@ async fn values_of_variables_are_shown_to_who_may_set_them() {
         let list = team.admin.get("/admin/models").await.expect(200);
         assert_eq!(list[0]["extra_env"], hidden);
         assert_eq!(team.owner.get(&path).await.expect(200)["extra_env"], env);
+        for (scopes, seen) in [("models:read", &hidden), ("models:write", &env)] {
+            let token = make_token(&team.owner, scopes).await;
+            let script = team.owner.with_key(token["token"].as_str().unwrap());
+            assert_eq!(&script.get(&path).await.expect(200)["extra_env"], seen, "{scopes}");
+            assert_eq!(&script.get("/admin/models").await.expect(200)[0]["extra_env"], seen, "{scopes}");
+        }
         // A form sends back what it was given.
         let change = json!({ "extra_env": hidden, "max_model_len": 512 });
         let changed = team.admin.patch(&path, &change).await;

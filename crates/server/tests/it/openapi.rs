@@ -21,7 +21,7 @@ const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../admin-api/src/do
 /// Entries of an array that are kept.
 const MOST: usize = 2;
 /// Their answers are streams of events, and are shown as what their events are.
-const STREAMS: &[&str] = &["streamEvents", "answerInChat", "followChatAnswer"];
+const STREAMS: &[&str] = &["streamEvents", "streamOwnEvents", "answerInChat", "followChatAnswer"];
 /// What a machine and a moment look like differs: here stand the figures of one that was made up, in the form of the
 /// real ones.
 const MEASURED: &str = include_str!("openapi/measured.json");

@@ -20,6 +20,7 @@ async fn an_organisation_is_made_renamed_counted_and_deleted() {
             "id": id(&org), "name": "Größe & Co", "enabled": true, "user_count": 0, "key_count": 0,
             "created_at": created_at, "rpm_limit": null, "tpm_limit": null, "max_concurrency": null,
             "max_streams": null, "budget_tokens_day": null, "budget_tokens_month": null, "budget": null,
+            "revision": org["revision"],
         });
         assert_eq!(org, record);
         assert_eq!(team.owner.patch(&path, &json!({})).await.expect(200), record);
@@ -32,6 +33,7 @@ async fn an_organisation_is_made_renamed_counted_and_deleted() {
             "id": id(&org), "name": "Nova", "enabled": false, "user_count": 1, "key_count": 2,
             "created_at": created_at, "rpm_limit": null, "tpm_limit": null, "max_concurrency": null,
             "max_streams": null, "budget_tokens_day": null, "budget_tokens_month": null, "budget": null,
+            "revision": org["revision"],
         });
         assert_eq!(org, changed);
         assert_eq!(team.owner.get("/admin/orgs?q=NOV").await.expect(200), json!([changed]));

@@ -1,9 +1,10 @@
 //! What every user finds out about themselves without anybody's help, signed in or with a token.
 
-use gantry_testkit::{Database, Options};
+use gantry_testkit::{Database, Managed, Options, kill_process, simulated};
 use serde_json::json;
 
 use crate::{
+    events::Stream,
     simulator::Simulator,
     support::{assert_error, assert_invalid, column},
     team::{Team, id, make_key, make_token},
@@ -110,4 +111,38 @@ async fn an_admin_learns_nothing_by_guessing_a_hidden_value() {
     team.admin.patch(&path, &json!({ "extra_env": shown, "max_num_seqs": 8 })).await.expect(200);
     let stored = team.owner.get(&path).await.expect(200);
     assert_eq!((&stored["extra_env"]["MY_SECRET"], &stored["max_num_seqs"]), (&json!("right"), &json!(8)));
+}
+
+/// Neither probes nor the reconciler's period tell of the engine's end here: only the end itself does.
+#[tokio::test]
+async fn a_user_is_told_at_once_when_a_model_that_they_may_call_stops_to_answer() {
+    let options = Options::processes().env("HEALTH_POLL_SEC", "3600").env("MODEL_RECONCILE_SEC", "3600");
+    let team = Team::with(options).await;
+    let uwe = format!("/admin/users/{}", id(&team.user.get("/auth/me").await.expect(200)["user"]));
+    team.owner.patch(&uwe, &json!({ "models": ["m"] })).await.expect(200);
+    let model = Managed::run(&team.owner, &simulated("vllm", "m", &[])).await;
+    let secret = Managed::create(&team.owner, &simulated("vllm", "secret", &[])).await;
+    let mut stream = Stream::open_own(&team.user).await;
+    let mut all = Stream::open_own(&team.org_admin).await;
+    let now = |state: &str, callable: bool| json!([{ "served_name": "m", "task": "generate", "engine_type": "vllm", "state": state, "callable": callable }]);
+    let first = stream.next().await;
+    assert_eq!((first.kind.as_str(), &first.data), ("models", &now("running", true)));
+    assert_eq!(first.data, team.user.get("/auth/models").await.expect(200));
+    assert_eq!(column(&all.next().await.data, "served_name"), ["m", "secret"]);
+
+    let engine = team.gateway.engine_state(&model.container).expect("it runs");
+    kill_process(engine["engine_pid"].as_i64().unwrap());
+    while stream.next().await.data != now("failed", false) {}
+
+    // Users get no events about models that they may not call, and none any more about a model that they may no longer call.
+    secret.command(&team.owner, "start").await.expect(202);
+    secret.reaches(&team.owner, "running").await;
+    while column(&all.next().await.data, "state") != ["failed", "running"] {}
+    team.owner.patch(&uwe, &json!({ "models": ["secret"] })).await.expect(200);
+    secret.command(&team.owner, "stop").await.expect(202);
+    let last = stream.next().await.data;
+    assert_eq!(column(&last, "served_name"), ["secret"], "{last}");
+
+    team.user.command("/auth/logout").await.expect(200);
+    stream.ends().await;
 }

@@ -47,7 +47,7 @@ async fn healthy_models_are_listed_with_the_limits_that_their_engines_report() {
                 "served_model_name": "org/big", "engine_type": "vllm", "task": "generate", "context_size": null,
                 "max_model_len": 600, "max_tokens_default": 77,
                 "request_defaults": { "temperature": 0.2, "max_tokens": 77 },
-                "supports_streaming": true, "supports_system_prompt": true,
+                "supports_streaming": true, "supports_system_prompt": true, "supports_vision": null,
             }),
         );
     }
@@ -222,5 +222,66 @@ async fn a_model_that_does_not_run_has_the_limits_of_its_record_and_its_files() 
         }
         assert_eq!(team.user.get("/v1/models/running").await.expect(200), json!([]));
         assert_eq!(team.user.get("/v1/models/running?x=1").await.status, 422);
+    }
+}
+
+/// A GGUF file that has no tensors, and these facts of type bool.
+fn gguf_of(facts: &[(&str, bool)]) -> Vec<u8> {
+    const BOOL: u32 = 7;
+    let mut bytes = b"GGUF".to_vec();
+    bytes.extend(3_u32.to_le_bytes());
+    bytes.extend(0_u64.to_le_bytes());
+    bytes.extend((facts.len() as u64).to_le_bytes());
+    for (key, value) in facts {
+        bytes.extend((key.len() as u64).to_le_bytes());
+        bytes.extend(key.as_bytes());
+        bytes.extend(BOOL.to_le_bytes());
+        bytes.push((*value).into());
+    }
+    bytes
+}
+
+#[tokio::test]
+async fn whether_a_model_sees_pictures_is_said_by_its_files_or_left_open() {
+    let team = Team::with(Options::processes()).await;
+    let models = team.gateway.models_dir();
+    for folder in ["blind", "seeing", "odd"] {
+        copy_folder(&Path::new(FIXTURES).join("hf/tiny-llama-chat"), &models.join(folder));
+    }
+    let mut config: Value =
+        serde_json::from_slice(&std::fs::read(models.join("seeing/config.json")).unwrap()).unwrap();
+    config["vision_config"] = json!({ "hidden_size": 32 });
+    std::fs::write(models.join("seeing/config.json"), config.to_string()).unwrap();
+    std::fs::write(models.join("odd/preprocessor_config.json"), "{}").unwrap();
+    std::fs::copy(format!("{FIXTURES}/gguf/tiny-llama-F16.gguf"), models.join("tiny.gguf")).unwrap();
+    std::fs::write(models.join("eyes.gguf"), gguf_of(&[("clip.has_vision_encoder", true)])).unwrap();
+    std::fs::write(models.join("ears.gguf"), gguf_of(&[("clip.has_audio_encoder", true)])).unwrap();
+    std::fs::write(models.join("broken.gguf"), "no").unwrap();
+
+    let vllm = |path: &str, more: Value| (json!({ "engine_type": "vllm", "local_path": path }), more);
+    let llama = |more: Value| (json!({ "engine_type": "llamacpp", "local_path": "tiny.gguf" }), more);
+    for ((mut body, more), sees) in [
+        (vllm("blind", json!({})), json!(false)),
+        (vllm("seeing", json!({})), json!(true)),
+        (vllm("odd", json!({})), json!(null)),
+        (vllm("not/there", json!({})), json!(null)),
+        (vllm("seeing", json!({ "extra_args": ["--limit-mm-per-prompt={\"image\":0}"] })), json!(null)),
+        (llama(json!({})), json!(false)),
+        (llama(json!({ "mmproj": "eyes.gguf" })), json!(true)),
+        (llama(json!({ "mmproj": "ears.gguf" })), json!(false)),
+        (llama(json!({ "mmproj": "broken.gguf" })), json!(null)),
+        (llama(json!({ "extra_args": ["--mmproj", "/models/eyes.gguf"] })), json!(null)),
+        (
+            (json!({ "engine_type": "llamacpp", "repo_id": "me/model" }), json!({ "mode": "online" })),
+            json!(null),
+        ),
+    ] {
+        body["served_name"] = "m".into();
+        body["force"] = true.into();
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let model = team.owner.post("/admin/models", &body).await.expect(201);
+        let all = team.user.get("/v1/models/m/constraints").await.expect(200);
+        assert_eq!(all["supports_vision"], sees, "{body}");
+        team.owner.delete(&format!("/admin/models/{}", model["id"])).await.expect(200);
     }
 }

@@ -416,7 +416,7 @@ async fn the_chat_page_may_use_an_engine_that_was_entered_by_hand() {
             json!({
                 "served_model_name": "m", "engine_type": null, "task": "generate", "context_size": null,
                 "max_model_len": 600, "max_tokens_default": 300, "request_defaults": null,
-                "supports_streaming": true, "supports_system_prompt": true,
+                "supports_streaming": true, "supports_system_prompt": true, "supports_vision": null,
             })
         );
         let unknown = team.owner.get("/v1/models/gone/constraints").await.expect(200);

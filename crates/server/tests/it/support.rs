@@ -1,6 +1,12 @@
 //! Small helpers that several modules of this test binary share.
 
+use std::{
+    fs::File,
+    io::{self, PipeReader, PipeWriter, Write},
+};
+
 use gantry_testkit::{Answer, Database, Gateway, Options};
+use rustix::fs::{OFlags, fcntl_setfl};
 use serde_json::Value;
 
 pub(crate) const GANTRY: &str = env!("CARGO_BIN_EXE_gantry");
@@ -42,13 +48,34 @@ pub(crate) async fn start(options: Options) -> Gateway {
     Gateway::start(GANTRY, options).await
 }
 
+/// A file on a disk that is full.
+pub(crate) fn full_disk() -> File {
+    File::options().write(true).open("/dev/full").unwrap()
+}
+
+/// A pipe whose reader is gone.
+pub(crate) fn left_pipe() -> PipeWriter {
+    let (_, writer) = io::pipe().unwrap();
+    writer
+}
+
+/// A pipe that takes nothing more until somebody reads.
+pub(crate) fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = io::pipe().unwrap();
+    fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
+    while writer.write_all(&[b'\n'; 4096]).is_ok() {}
+    // A program that inherits it has the same flags.
+    fcntl_setfl(&writer, OFlags::empty()).unwrap();
+    (reader, writer)
+}
+
 /// `type` of an error by its status.
 fn kind(status: u16) -> &'static str {
     match status {
         401 => "authentication_error",
         403 => "permission_error",
         404 => "not_found_error",
-        409 => "conflict_error",
+        409 | 412 => "conflict_error",
         429 => "rate_limit_error",
         503 => "service_unavailable_error",
         500.. => "server_error",

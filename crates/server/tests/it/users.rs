@@ -35,6 +35,7 @@ async fn a_user_is_made_changed_and_deleted_with_his_keys() {
             "enabled": false, "created_at": created_at, "last_login_at": null, "models": null,
             "rpm_limit": null, "tpm_limit": null, "max_concurrency": null, "max_streams": null,
             "budget_tokens_day": null, "budget_tokens_month": null, "budget": null,
+            "revision": made["revision"],
         });
         assert_eq!(made, record);
         // The least: a user of the caller's organisation.
@@ -50,7 +51,9 @@ async fn a_user_is_made_changed_and_deleted_with_his_keys() {
             record[name] = value.clone();
         }
         record["org_name"] = json!("Default");
-        assert_eq!(team.owner.patch(&path, &change).await.expect(200), record);
+        let changed = team.owner.patch(&path, &change).await.expect(200);
+        record["revision"] = changed["revision"].clone();
+        assert_eq!(changed, record);
         assert_eq!(team.owner.patch(&path, &json!({})).await.expect(200), record);
         let moved = team.owner.get(&format!("/admin/keys?user_id={}", id(&made))).await.expect(200);
         assert_eq!((&moved[0]["org_name"], &moved[0]["username"]), (&json!("Default"), &json!("zoe")));

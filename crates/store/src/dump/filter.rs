@@ -1,5 +1,5 @@
 //! What belongs to the gateway that runs on a database, and is therefore neither dumped nor restored: sessions, jobs
-//! that run, who supervises, the counter of changes, and the data directory that the database belongs to.
+//! that run, who supervises, the counter of changes, the data directory that the database belongs to, and its last restore.
 
 use crate::dump::{
     row::Row,
@@ -11,10 +11,10 @@ enum Rule {
     Keep,
     /// The rows are the live gateway's, whatever they hold.
     Table,
-    /// The rows with this value in this column are.
+    /// The rows with one of these values in this column are.
     Rows {
         column: usize,
-        value: &'static str,
+        values: &'static [&'static str],
     },
 }
 
@@ -24,13 +24,13 @@ pub(crate) struct Filter(Vec<Rule>);
 
 impl Filter {
     pub(crate) fn new(schema: &Schema) -> Self {
-        let rows = |table: &Table, column, value| {
-            table.column(column).map_or(Rule::Keep, |column| Rule::Rows { column, value })
+        let rows = |table: &Table, column, values| {
+            table.column(column).map_or(Rule::Keep, |column| Rule::Rows { column, values })
         };
         let rule = |table: &Table| match table.name.as_str() {
             "sessions" | "supervisor" | "changes" => Rule::Table,
-            "jobs" => rows(table, "state", "running"),
-            "meta" => rows(table, "key", "home"),
+            "jobs" => rows(table, "state", &["running"]),
+            "meta" => rows(table, "key", &["home", "restored"]),
             _ => Rule::Keep,
         };
         Self(schema.tables.iter().map(rule).collect())
@@ -46,7 +46,7 @@ impl Filter {
         match self.0.get(table) {
             None | Some(Rule::Keep) => false,
             Some(Rule::Table) => true,
-            Some(Rule::Rows { column, value }) => row.text(*column) == *value,
+            Some(Rule::Rows { column, values }) => values.contains(&row.text(*column)),
         }
     }
 }

@@ -104,6 +104,12 @@ impl<R: Read> Lexer<R> {
         self.at_start
     }
 
+    /// Returns what comes next without taking it: as many bytes as the source gives at once.
+    pub(crate) fn beginning(&mut self) -> &[u8] {
+        // A source that failed does so again when it is read.
+        self.from.fill_buf().unwrap_or_default()
+    }
+
     /// Returns the next byte without taking it.
     pub(crate) fn peek(&mut self) -> Result<Option<u8>, DumpError> {
         let next = loop {

@@ -11,6 +11,7 @@ pub(crate) mod filter;
 pub(crate) mod header;
 pub(crate) mod json;
 pub(crate) mod lexer;
+pub(crate) mod packed;
 pub(crate) mod proof;
 pub(crate) mod reader;
 pub(crate) mod redact;

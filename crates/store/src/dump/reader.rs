@@ -9,6 +9,7 @@ use crate::{
         filter::Filter,
         header::{DumpHeader, DumpKind, FORMAT, HEADER, PG_DUMP_END, TRAILER},
         lexer::{DumpError, Lexer, ROW_LIMIT, STATEMENT_LIMIT, Token, shown},
+        packed,
         proof::Tally,
         row::Row,
         schema::{Column, Kind, Schema, Table},
@@ -47,7 +48,7 @@ impl<R: Read> Reader<R> {
     /// Reads the first line.
     ///
     /// # Errors
-    /// It is the first line of a dump of another format or version.
+    /// It is the first line of a dump of another format or version, or the dump is packed.
     pub(crate) fn new(from: R) -> Result<Self, DumpError> {
         let mut reader = Self {
             lexer: Lexer::new(from),
@@ -62,6 +63,9 @@ impl<R: Read> Reader<R> {
             began: 1,
             pg_dump_ended: false,
         };
+        if let Some(what) = packed::named(reader.lexer.beginning()) {
+            return Err(reader.refused(what));
+        }
         if reader.lexer.peek()? == Some(b'-') {
             reader.first_line()?;
         }

@@ -1,7 +1,7 @@
 //! Reads the rows of a database for a dump or a proof. Names of tables and columns come from [`Schema`], which the
 //! catalog of the database must agree with.
 
-use std::{path::Path, time::Duration};
+use std::{future::Future, path::Path, time::Duration};
 
 use futures_util::TryStreamExt;
 use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, SqliteConnection, sqlite::SqliteConnectOptions};
@@ -22,6 +22,9 @@ use crate::{
 
 /// Longest wait for the next rows of Postgres, which may have to sort first, and for a lock of SQLite.
 const PATIENCE: Duration = Duration::from_mins(10);
+/// Longest wait for the answer to a statement that gives few rows, or none yet. A connection that died without a word must not
+/// hold up a dump for ever.
+const ANSWER: Duration = Duration::from_mins(1);
 /// Rows that SQLite's thread may read ahead.
 const ROWS_AHEAD: usize = 128;
 
@@ -51,9 +54,9 @@ impl Reading {
                 // The sink may be slow, and a large table takes its time.
                 const LONG: &str =
                     "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0";
-                let mut conn = pool.connect_options().connect().await?;
-                sqlx::raw_sql(BEGIN).execute(&mut conn).await?;
-                sqlx::raw_sql(LONG).execute(&mut conn).await?;
+                let mut conn = answered(pool.connect_options().connect()).await?;
+                answered(sqlx::raw_sql(BEGIN).execute(&mut conn)).await?;
+                answered(sqlx::raw_sql(LONG).execute(&mut conn)).await?;
                 Ok(Self::Postgres(conn))
             }
         }
@@ -95,7 +98,7 @@ impl Conn<'_> {
         const SQL: &str = "SELECT version, checksum, success FROM _sqlx_migrations ORDER BY version";
         let applied: Vec<(i64, Vec<u8>, bool)> = match self {
             Self::Sqlite(conn) => sqlx::query_as(SQL).fetch_all(&mut **conn).await,
-            Self::Postgres(conn) => sqlx::query_as(SQL).fetch_all(&mut **conn).await,
+            Self::Postgres(conn) => answered(sqlx::query_as(SQL).fetch_all(&mut **conn)).await,
         }
         .map_err(no_tables)?;
         let Some(version) = applied.last().map(|it| it.0) else {
@@ -128,7 +131,7 @@ impl Conn<'_> {
         let mut found: Vec<String> = match self {
             Self::Sqlite(conn) => sqlx::query_scalar(SQLITE).bind(&table.name).fetch_all(&mut **conn).await?,
             Self::Postgres(conn) => {
-                sqlx::query_scalar(POSTGRES).bind(&table.name).fetch_all(&mut **conn).await?
+                answered(sqlx::query_scalar(POSTGRES).bind(&table.name).fetch_all(&mut **conn)).await?
             }
         };
         let mut expected: Vec<&str> = table.columns.iter().map(|it| it.name.as_str()).collect();
@@ -156,7 +159,7 @@ impl Conn<'_> {
             }
             Self::Postgres(conn) => {
                 let query = sqlx::query_scalar(POSTGRES).bind(&table.name);
-                query.bind(&table.columns[table.key].name).fetch_one(&mut **conn).await?
+                answered(query.bind(&table.columns[table.key].name).fetch_one(&mut **conn)).await?
             }
         })
     }
@@ -208,6 +211,11 @@ async fn each_sqlite_row(
     Ok(())
 }
 
+/// Waits for the answer of a Postgres, for a limited time.
+async fn answered<T>(asked: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
+    tokio::time::timeout(ANSWER, asked).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
+}
+
 async fn each_postgres_row(
     conn: &mut PgConnection,
     table: &Table,
@@ -217,7 +225,7 @@ async fn each_postgres_row(
     let order = if key.kind == Kind::Text { " COLLATE \"C\"" } else { "" };
     let columns = table.column_list();
     let sql = format!("COPY (SELECT {columns} FROM {} ORDER BY {}{order}) TO STDOUT", table.name, key.name);
-    let mut chunks = conn.copy_out_raw(&sql).await?;
+    let mut chunks = answered(conn.copy_out_raw(&sql)).await?;
     let mut row = Row::default();
     let mut rest: Vec<u8> = Vec::new();
     while let Some(chunk) = next(&mut chunks, Some(PATIENCE)).await? {

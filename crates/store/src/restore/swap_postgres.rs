@@ -12,6 +12,7 @@ use sqlx_core::transaction::TransactionManager;
 use crate::{
     StoreError, StoreResult,
     dump::schema::{Schema, Table},
+    meta::note_restore,
     migrate,
     restore::{
         postgres::{LOCK, Schemas, drop_schema},
@@ -134,6 +135,7 @@ async fn replace(
     sql.extend(row_by_row(schemas, schema));
     sqlx::raw_sql(AssertSqlSafe(sql.join("; "))).execute(&mut *conn).await?;
     drop_schema(conn, &schemas.scratch).await?;
+    note_restore(&mut (&mut *conn).into()).await?;
     match record {
         Some(record) => record.write(conn.into()).await,
         None => Ok(()),

@@ -7,6 +7,7 @@ use sqlx::{AssertSqlSafe, SqliteConnection, SqlitePool};
 use crate::{
     StoreError, StoreResult,
     dump::schema::{Schema, Table},
+    meta::note_restore,
     migrate,
     restore::record::SwapRecord,
 };
@@ -30,6 +31,7 @@ pub(super) async fn swap(
     sqlx::query(ATTACH).bind(path).execute(&mut *conn).await?;
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *conn).await?;
     replace(&mut conn, drop_existing).await?;
+    note_restore(&mut (&mut *conn).into()).await?;
     if let Some(record) = record {
         record.write((&mut *conn).into()).await?;
     }

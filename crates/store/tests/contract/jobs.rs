@@ -47,6 +47,18 @@ on_both! {
         assert!(next.id > export.id && export.id > image);
     }
 
+    async fn somebody_may_want_a_job_to_end(db: &Database) {
+        let mut tx = db.store.write().await.unwrap();
+        let id = begin(&mut tx, "one").await;
+        assert!(!tx.is_cancel_wanted(id).await.unwrap());
+        assert!(tx.want_cancel(id).await.unwrap());
+        assert!(tx.is_cancel_wanted(id).await.unwrap());
+        assert!(end(&mut tx, id, JobState::Cancelled, None, at(1)).await);
+        assert!(!tx.want_cancel(id).await.unwrap(), "it has ended");
+        let none = JobId(99);
+        assert!(!tx.want_cancel(none).await.unwrap() && !tx.is_cancel_wanted(none).await.unwrap());
+    }
+
     async fn a_job_is_kept_from_its_beginning_to_its_end(db: &Database) {
         let mut tx = db.store.write().await.unwrap();
         let id = begin(&mut tx, "one").await;

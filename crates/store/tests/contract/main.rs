@@ -14,11 +14,15 @@ mod concurrency;
 #[cfg(test)]
 mod dump_hostile;
 #[cfg(test)]
+mod dump_page;
+#[cfg(test)]
 mod dumps;
 #[cfg(test)]
 mod filled;
 #[cfg(test)]
 mod harness;
+#[cfg(test)]
+mod hostile_dumps;
 #[cfg(test)]
 mod jobs;
 #[cfg(test)]

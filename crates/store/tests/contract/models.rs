@@ -10,7 +10,7 @@ use gantry_domain::{
         lifecycle::{Failure, InstanceId},
     },
 };
-use gantry_store::{Constraint, RegistryEntry, StoreError};
+use gantry_store::{Constraint, LastRestore, RegistryEntry, StoreError};
 use secrecy::ExposeSecret;
 use serde_json::json;
 
@@ -92,8 +92,11 @@ on_both! {
 
         assert!(tx.update_model(ModelId(99), &change, NOW).await.unwrap().is_none());
         assert!(tx.command(ModelId(99), Wanted::Running, None, NOW).await.unwrap().is_none());
-        assert!(tx.delete_model(model.id).await.unwrap());
-        assert!(!tx.delete_model(model.id).await.unwrap());
+        let other = Model { created_at: at(7), ..model.clone() };
+        assert!(!tx.delete_model(&other).await.unwrap(), "a restore put another one in its place");
+        assert!(!tx.record_phase(&other, &Phase::NEW, "boot").await.unwrap());
+        assert!(tx.delete_model(&model).await.unwrap());
+        assert!(!tx.delete_model(&model).await.unwrap());
     }
 
     async fn a_served_name_belongs_to_one_model_in_use(db: &Database) {
@@ -239,19 +242,20 @@ on_both! {
         let phase = Phase::Stopped { generation: 2, lost: false };
         assert!(tx.record_phase(&marked, &phase, "boot").await.unwrap());
         let all = tx.models_for_reconcile().await.unwrap().rows;
-        let all: Vec<_> = all.iter().map(|(model, deleting)| (model.id, &model.phase, *deleting)).collect();
+        let all: Vec<_> = all.iter().map(|it| (it.model.id, &it.model.phase, it.deleting)).collect();
         assert_eq!(all, [(kept.id, &Phase::NEW, false), (id, &phase, true)]);
-        let (one, deleting) = tx.model_for_reconcile(id).await.unwrap().unwrap();
-        assert_eq!((one.id, one.generation, deleting), (id, 2, true));
-        assert!(!tx.model_for_reconcile(kept.id).await.unwrap().unwrap().1);
-        assert!(tx.delete_model(id).await.unwrap());
+        let one = tx.model_for_reconcile(id).await.unwrap().unwrap();
+        assert_eq!((one.model.id, one.model.generation, one.deleting), (id, 2, true));
+        assert_eq!(one.restored, LastRestore::default());
+        assert!(!tx.model_for_reconcile(kept.id).await.unwrap().unwrap().deleting);
+        assert!(tx.delete_model(&one.model).await.unwrap());
         assert!(tx.model_for_reconcile(id).await.unwrap().is_none());
     }
 
     async fn a_timeline_is_kept_short(db: &Database) {
         let mut tx = db.store.write().await.unwrap();
-        let id = tx.insert_model(&draft("a"), NOW).await.unwrap().id;
-        let other = tx.insert_model(&draft("b"), NOW).await.unwrap().id;
+        let model = tx.insert_model(&draft("a"), NOW).await.unwrap();
+        let (id, other) = (model.id, tx.insert_model(&draft("b"), NOW).await.unwrap().id);
         let event = |n: i64| ModelEvent {
             at: at(n),
             from: State::Loading,
@@ -270,7 +274,7 @@ on_both! {
         assert_eq!(tx.events(other, 9).await.unwrap().len(), 4);
         let binary = ModelEvent { detail: Some("\0".to_owned()), ..event(5) };
         tx.insert_event(id, &binary).await.unwrap();
-        tx.delete_model(id).await.unwrap();
+        tx.delete_model(&model).await.unwrap();
         assert!(tx.events(id, 9).await.unwrap().is_empty());
         let error = tx.insert_event(id, &event(6)).await.unwrap_err();
         assert!(matches!(error, StoreError::Reference), "{error:?}");

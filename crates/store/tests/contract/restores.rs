@@ -4,14 +4,15 @@ use std::{fs, process::Command};
 
 use gantry_domain::{Role, audit::Action, job::JobState};
 use gantry_store::{
-    Candidate, DatabaseKind, DumpKind, DumpSecrets, Scratch, StoreError, check_dump, dump_file,
+    Candidate, DatabaseKind, DumpKind, DumpSecrets, LastRestore, Scratch, StoreError, check_dump, dump_file,
 };
 
 use crate::{
     audit,
-    dump_hostile::{HOSTILE, TOP, as_pg_dump, own_with},
+    dump_hostile::{TOP, as_pg_dump},
     filled::{add_large, dump, fill, fill_small, name},
     harness::{Database, NOW, at, new_user, on_both, postgres_url},
+    hostile_dumps::{HOSTILE, own_with},
     jobs, sessions, usage,
 };
 
@@ -55,10 +56,15 @@ async fn round_trip(from: &Database, to: &Database) {
 on_both! {
     async fn everything_comes_back(db: &Database) {
         let other = if db.store.kind() == DatabaseKind::Sqlite { Database::sqlite().await } else { Database::postgres().await.unwrap() };
+        let last = async || db.store.read().await.unwrap().last_restore().await.unwrap();
+        assert_eq!(last().await, LastRestore::default());
         round_trip(&other, db).await;
+        let first = last().await;
         // The same database takes its own dump again, over what is in it.
         let (text, proof) = dump(db, DumpSecrets::Sealed).await;
         restore(db, &text, true).await.unwrap();
+        let second = last().await;
+        assert!(first != LastRestore::default() && first != second, "each restore is another one");
         assert_eq!(dump(db, DumpSecrets::Sealed).await.1.differences(&proof), [""; 0]);
         // Reads and writes go on, with numbers that nobody had.
         let mut tx = db.store.write().await.unwrap();

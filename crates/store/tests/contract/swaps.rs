@@ -5,7 +5,6 @@ use std::{
     fs,
     future::Future,
     path::Path,
-    pin::pin,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     task::Poll,
 };
@@ -30,8 +29,8 @@ use crate::{
 };
 
 /// Polls a future up to `polls` times and then drops it.
-async fn dropped_after<T>(future: impl Future<Output = T>, polls: usize) -> Option<T> {
-    let mut future = pin!(future);
+fn dropped_after<T>(future: impl Future<Output = T>, polls: usize) -> impl Future<Output = Option<T>> {
+    let mut future = Box::pin(future);
     let mut left = polls;
     std::future::poll_fn(move |cx| {
         if left == 0 {
@@ -40,7 +39,6 @@ async fn dropped_after<T>(future: impl Future<Output = T>, polls: usize) -> Opti
         left -= 1;
         future.as_mut().poll(cx).map(Some)
     })
-    .await
 }
 
 /// Makes a dump with one user more than the database has.

@@ -24,6 +24,12 @@ export const de: typeof en = {
   hubNote: "Das schickt eine Anfrage vom Gateway an den Modell-Hub.",
   hubOffline:
     "Das Gateway ist im Offline-Modus, oder der Hub antwortet nicht. Kopieren Sie die Dateien stattdessen in den Modellordner.",
+  hubCheckpoint: "Der Checkpoint",
+  hubParts: (count) => `${count} Dateien`,
+  hubAmbiguous:
+    "Eine andere Datei ist gleich quantisiert: llama.cpp kann nicht gesagt werden, welche gemeint ist.",
+  hubNoSize: "Größe unbekannt",
+  hubUnlisted: "Der Hub nennt keine Gewichte.",
   inspection: (path) => `Was ${path} ist`,
   again: "Etwas anderes wählen",
   engine: "Engine",
@@ -63,6 +69,7 @@ export const de: typeof en = {
   settings: "Einstellungen",
   basics: "Name und Engine",
   copyOf: (name) => `Eine Kopie von ${name}`,
+  copyWithout: (names) => `Nur Owner dürfen ${names} setzen: Die Kopie kommt ohne.`,
   copyNote: "Der Hub-Token wird nicht kopiert.",
   context: "Kontext",
   users: "Nutzer zur gleichen Zeit",
@@ -73,11 +80,21 @@ export const de: typeof en = {
   saveStart: "Speichern und starten",
   anyway: "Trotzdem speichern und starten",
   anywayTitle: "Starten, obwohl eine Prüfung dagegen spricht?",
-  anywayText: "Ein Start täte dies:",
-  anywayEnd:
-    "Das Modell ist dann im Zustand „Fehlgeschlagen“, mit Ursache und Abhilfe. Andere Modelle bleiben unberührt, solange der Speicher reicht.",
-  noMemory:
-    "Die Engine verlangt mehr Speicher, als frei ist. Sie endet von selbst, oder der Kernel beendet sie oder ein anderes Programm.",
+  anywayText: "Das spricht dagegen:",
+  anywayHappens: "Was geschehen würde",
+  anywaySaved: "Das Modell wird gespeichert, und seine Engine wird mit dem gezeigten Befehl gestartet.",
+  anywayGpu: (gpu, need, free) =>
+    `Auf ${gpu} verlangt die Engine ${need}, und ${free} sind frei: Sie bekommt beim Laden einen Fehler und endet von selbst.`,
+  anywayHolds: (holders) => `Wer den Rest belegt, läuft weiter: ${holders}.`,
+  anywayRam: (need, free, all) =>
+    `Die Engine verlangt ${need} RAM, und ${free} von ${all} sind verfügbar: Geht der RAM aus, beendet der Kernel ein Programm, das viel davon belegt. Das ist diese Engine oder ein anderes Programm dieser Maschine.`,
+  anywayShare:
+    "Der Anteil am Speicher, den die Engine nutzen darf, fasst keine einzige Anfrage: Die Engine meldet das und endet von selbst.",
+  anywayEnds: "Die Engine endet sofort, aus dem oben genannten Grund. Andere Modelle bleiben unberührt.",
+  anywayStays:
+    "Das Modell ist dann „Fehlgeschlagen“, mit Ursache und Abhilfe in seiner Zeile, bis jemand es wieder startet.",
+  anywayAgain: (times) =>
+    `Das Gateway startet es von selbst wieder, bis zu ${times}-mal in einer Stunde (restart_policy). Dann ist es „Fehlgeschlagen“, mit Ursache und Abhilfe in seiner Zeile.`,
   missing: "Die Dateien kommen später",
   missingHelp: "Den Eintrag speichern, obwohl die genannten Dateien fehlen.",
   saved: (name) => `${name} ist gespeichert.`,

@@ -21,6 +21,11 @@ export const en = {
   hubNote: "This sends a request to the model hub, from the gateway.",
   hubOffline:
     "The gateway is in offline mode, or the hub does not answer. Copy the files into the models folder instead.",
+  hubCheckpoint: "The checkpoint",
+  hubParts: (count: string) => `${count} files`,
+  hubAmbiguous: "Another file has the same quantization: llama.cpp can't be told which one is meant.",
+  hubNoSize: "size unknown",
+  hubUnlisted: "The hub does not list any weights.",
   inspection: (path: string) => `What ${path} is`,
   again: "Choose something else",
   engine: "Engine",
@@ -60,6 +65,7 @@ export const en = {
   settings: "Settings",
   basics: "Name and engine",
   copyOf: (name: string) => `A copy of ${name}`,
+  copyWithout: (names: string) => `Only an owner may set ${names}: the copy is without.`,
   copyNote: "The hub token is not copied.",
   context: "Context",
   users: "Users at the same time",
@@ -70,11 +76,21 @@ export const en = {
   saveStart: "Save and start",
   anyway: "Save and start anyway",
   anywayTitle: "Start although a check says no?",
-  anywayText: "A start would do this:",
-  anywayEnd:
-    "The model then is in the state “failed”, with the cause and what to change. Other models are not touched, unless memory runs out.",
-  noMemory:
-    "The engine asks for more memory than is free. It ends by itself, or the kernel ends it or another program.",
+  anywayText: "This speaks against it:",
+  anywayHappens: "What would happen",
+  anywaySaved: "The model is saved, and its engine is started with the command that is shown.",
+  anywayGpu: (gpu: string, need: string, free: string) =>
+    `On ${gpu} the engine asks for ${need}, and ${free} are free: it gets an error while it loads, and ends by itself.`,
+  anywayHolds: (holders: string) => `Who holds the rest goes on: ${holders}.`,
+  anywayRam: (need: string, free: string, all: string) =>
+    `The engine asks for ${need} of RAM, and ${free} of ${all} are available: when RAM runs out, the kernel ends a program that holds much of it. That is this engine, or another program of this machine.`,
+  anywayShare:
+    "The share of the memory that the engine may use does not hold one request: the engine says so, and ends by itself.",
+  anywayEnds: "The engine ends at once, for the reason that is named above. Other models are not touched.",
+  anywayStays:
+    "The model is then “failed”, with the cause and what to change on its row, until somebody starts it again.",
+  anywayAgain: (times: string) =>
+    `The gateway starts it again by itself, up to ${times} times within an hour (restart_policy). Then it is “failed”, with the cause and what to change on its row.`,
   missing: "The files come later",
   missingHelp: "Save the record although the files that it names are not there.",
   saved: (name: string) => `${name} is saved.`,

@@ -1,3 +1,4 @@
+import { ApiError } from "@/api/errors";
 import { useHubConfig } from "@/data/model-files";
 import { useFormat } from "@/i18n";
 import { Button } from "@/kit/button";
@@ -5,11 +6,17 @@ import { ErrorNote } from "@/kit/error-state";
 import { Facts } from "@/kit/facts";
 import { Panel } from "@/kit/panel";
 import { Skeleton } from "@/kit/skeleton";
-import { useSetUrl } from "@/kit/url-state";
+import { useSetUrl, useUrl } from "@/kit/url-state";
 import { Prose } from "@/parts/models/prose";
 import { useT as useModelT } from "@/parts/models/t";
 import { DeployForm } from "./form";
+import { HubFiles } from "./hub-files";
+import { chosenOf, modelsOf, settingsOfRepository } from "./hub-models";
 import { useT } from "./t";
+
+/** Whether the hub was asked and answered: that it has no such repository, or whom it shows it to. */
+const isRefusal = (error: unknown) =>
+  error instanceof ApiError && ["not_found", "hub_access_denied"].includes(error.code ?? "");
 
 /** A repository of the hub: what it is, as far as the hub says, and the form that serves it. */
 export function Hub({ repo }: { repo: string }) {
@@ -19,13 +26,14 @@ export function Hub({ repo }: { repo: string }) {
   const change = useSetUrl();
   const { data, error, isPending } = useHubConfig(repo);
   const again = (
-    <Button size="sm" onClick={() => change({ repo: undefined }, { push: true })}>
+    <Button size="sm" onClick={() => change({ repo: undefined, file: undefined }, { push: true })}>
       {t.again}
     </Button>
   );
   const best = data?.engine_recommendation;
-  const engine = best && best.recommended_engine !== "none" ? best.recommended_engine : "vllm";
-  const task = best?.task && best.task !== "generate" ? "embed" : "generate";
+  const { file } = useUrl();
+  const models = (data && modelsOf(data)) ?? [];
+  const chosen = chosenOf(models, file, best?.recommended_engine ?? "vllm");
   const summary = data?.summary;
   const number = (value: number | null | undefined) => (value == null ? "–" : format.integer(value));
   return (
@@ -35,7 +43,7 @@ export function Hub({ repo }: { repo: string }) {
         {error && (
           <div className="flex flex-col gap-2">
             <ErrorNote error={error} />
-            <p className="max-w-[72ch] text-ink-2 text-sm">{t.hubOffline}</p>
+            {!isRefusal(error) && <p className="max-w-[72ch] text-ink-2 text-sm">{t.hubOffline}</p>}
           </div>
         )}
         {best && summary && (
@@ -50,20 +58,19 @@ export function Hub({ repo }: { repo: string }) {
                 [t.fact.context, number(summary.context_length)],
                 [t.fact.layers, number(summary.num_layers)],
                 [t.fact.quantization, summary.quantization ?? "–"],
-                [
-                  t.files,
-                  [...(data.files?.gguf ?? []), ...(data.files?.safetensors ?? [])].slice(0, 20).join(", ") ||
-                    "–",
-                ],
+                ...(models.length === 0 ? [[t.files, t.hubUnlisted] as [string, string]] : []),
               ]}
             />
+            {models.length > 0 && (
+              <HubFiles models={models} chosen={chosen} onChoose={(id) => change({ file: id })} />
+            )}
           </div>
         )}
       </Panel>
       {!isPending && (
         <DeployForm
-          key={`${repo} ${engine}`}
-          given={{ engine_type: engine, task, repo_id: repo, mode: "online" }}
+          key={`${repo} ${chosen?.id}`}
+          given={chosen?.settings ?? settingsOfRepository(repo, data)}
           longest={summary?.context_length ?? null}
         />
       )}

@@ -23,11 +23,19 @@ it("writes no token, and nothing at all where nothing else was typed", () => {
   expect(keptDraft("a", first)?.token).toBe("");
 });
 
+it("writes no variable of the engine's environment, where tokens are put", () => {
+  const copied = { ...first, settings: { ...first.settings, extra_env: { HF_TOKEN: "hf_secret" } } };
+  const typed = { ...copied, served: "mine", settings: { ...copied.settings, context_size: 4096 } };
+  keepDraft("a", copied, typed);
+  expect(JSON.stringify({ ...sessionStorage })).not.toContain("hf_secret");
+  expect(keptDraft("a", copied)).toEqual(typed);
+});
+
 it("leaves alone what was kept for other settings, or in another form", () => {
   keepDraft("a", first, { ...first, served: "mine" });
   expect(keptDraft("a", draftOf({ engine_type: "vllm", local_path: "a.gguf" }))).toBeNull();
-  sessionStorage.setItem("gantry.draft a", JSON.stringify({ first, draft: { served: 1 } }));
+  sessionStorage.setItem("gantry.draft new a", JSON.stringify({ first, draft: { served: 1 } }));
   expect(keptDraft("a", first)).toBeNull();
-  sessionStorage.setItem("gantry.draft a", "{");
+  sessionStorage.setItem("gantry.draft new a", "{");
   expect(keptDraft("a", first)).toBeNull();
 });

@@ -29,6 +29,9 @@ it("writes a restore and its check", () => {
   const body = { output_dir: "p", drop_existing: true, backup_first: false };
   expect(restoreCommand(body)).toBe("gantry package restore p --drop-existing --no-backup");
   expect(restoreCommand(body, true)).toBe("gantry package restore p --dry-run");
+  expect(restoreCommand({ ...body, base_dir: "first" }, true)).toBe(
+    "gantry package restore p --base first --dry-run",
+  );
 });
 
 it("quotes what a shell would take apart", () => {

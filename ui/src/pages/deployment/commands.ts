@@ -86,6 +86,7 @@ export function restoreCommand(body: Body<"restoreDatabase">, dryRun = false): s
     "gantry package restore",
     dirOf(body.output_dir),
     flag("--file", body.db_file),
+    flag("--base", body.base_dir),
     !dryRun && body.drop_existing && "--drop-existing",
     !dryRun && body.backup_first === false && "--no-backup",
     dryRun && "--dry-run",

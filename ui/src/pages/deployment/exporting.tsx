@@ -1,4 +1,4 @@
-import { type FormEvent, useState } from "react";
+import type { FormEvent } from "react";
 import type { Body } from "@/api/types";
 import { useExport, useExportModel } from "@/data/deployment";
 import { useModels } from "@/data/models";
@@ -10,6 +10,7 @@ import { ErrorNote } from "@/kit/error-state";
 import { Field } from "@/kit/field";
 import { formErrors } from "@/kit/form";
 import { NumberInput, TextInput } from "@/kit/inputs";
+import { useKept } from "@/kit/kept";
 import { Panel } from "@/kit/panel";
 import { Select } from "@/kit/select";
 import { toast } from "@/kit/toast";
@@ -43,6 +44,12 @@ const FIRST: Choices = {
   tar_hub_cache: true,
   allow_pull_images: true,
 };
+/** What is chosen at first; the part size is in MiB. */
+const FORM: { choices: Choices; part: number | null; since: string } = {
+  choices: FIRST,
+  part: null,
+  since: "",
+};
 
 /** Exports the installation, or one model, into a package. */
 export function Exporting({ busy }: { busy: boolean }) {
@@ -56,9 +63,7 @@ export function Exporting({ busy }: { busy: boolean }) {
   const [modelId, setModelId] = useUrlState("model");
   const [kind, setKind] = useUrlState("what", "installation");
   const [, setTab] = useUrlState("tab");
-  const [choices, setChoices] = useState(FIRST);
-  const [part, setPart] = useState<number | null>(null);
-  const [since, setSince] = useState("");
+  const [{ choices, part, since }, change, forget] = useKept("export", FORM);
   const one = kind === "model";
   const model = models.data?.find((it) => String(it.id) === modelId);
   const disk = {
@@ -76,6 +81,7 @@ export function Exporting({ busy }: { busy: boolean }) {
     const done = {
       onSuccess: () => {
         toast(all.begun);
+        forget();
         setTab("");
       },
     };
@@ -133,7 +139,7 @@ export function Exporting({ busy }: { busy: boolean }) {
                 key={name}
                 checked={choices[name]}
                 disabled={name === "allow_pull_images" && !choices.include_images}
-                onChecked={(to) => setChoices({ ...choices, [name]: to })}
+                onChecked={(to) => change({ choices: { ...choices, [name]: to } })}
                 label={label}
                 help={help}
               />
@@ -146,10 +152,22 @@ export function Exporting({ busy }: { busy: boolean }) {
             help={t.partSizeHelp}
             error={errors.of("part_size") ?? (part !== null && part < 1 ? t.partSmall : undefined)}
           >
-            <NumberInput value={part} onValue={setPart} min={1} className="max-w-40" placeholder="4000" />
+            <NumberInput
+              value={part}
+              onValue={(to) => change({ part: to })}
+              min={1}
+              className="max-w-40"
+              placeholder="4000"
+            />
           </Field>
           <Field label={t.since} optional help={t.sinceHelp} error={errors.of("since")}>
-            <TextInput value={since} onValue={setSince} mono autoComplete="off" spellCheck={false} />
+            <TextInput
+              value={since}
+              onValue={(to) => change({ since: to })}
+              mono
+              autoComplete="off"
+              spellCheck={false}
+            />
           </Field>
           <div>
             <p className="mb-1 text-ink-2 text-sm">{all.command}</p>

@@ -1,4 +1,4 @@
-import { type FormEvent, useState } from "react";
+import type { FormEvent } from "react";
 import type { Body } from "@/api/types";
 import { useImport, useImportPlan } from "@/data/deployment";
 import { useMay } from "@/data/session";
@@ -10,17 +10,20 @@ import { ErrorNote } from "@/kit/error-state";
 import { Field } from "@/kit/field";
 import { formErrors } from "@/kit/form";
 import { TextInput } from "@/kit/inputs";
+import { keep, useKept } from "@/kit/kept";
 import { Panel } from "@/kit/panel";
 import { toast } from "@/kit/toast";
 import { importCommand, quoted } from "./commands";
 import { DirField, useDir } from "./dir-field";
 import { PackageContents } from "./package-contents";
+import { PackageFacts } from "./package-facts";
 import { hasNothingNew } from "./plan";
 import { PlanDiff } from "./plan-diff";
 import { useT } from "./t";
 
 const FIELDS = ["output_dir", "base_dir"] as const;
 const FIRST = { include_images: true, include_weights: true, include_hub_cache: true, include_models: true };
+const FORM = { base: "", parts: FIRST };
 
 /** Shows what is in a package and what an import of it would do, and imports it. */
 export function Importing({ busy }: { busy: boolean }) {
@@ -30,8 +33,7 @@ export function Importing({ busy }: { busy: boolean }) {
   const plan = useImportPlan();
   const start = useImport();
   const [dir, setDir] = useDir();
-  const [base, setBase] = useState("");
-  const [parts, setParts] = useState(FIRST);
+  const [{ base, parts }, change] = useKept("import", FORM);
   const body: Body<"importPackage"> = {
     output_dir: dir.trim(),
     base_dir: base.trim() || undefined,
@@ -46,6 +48,11 @@ export function Importing({ busy }: { busy: boolean }) {
     event.preventDefault();
     start.reset();
     plan.mutate(body);
+  };
+  const begun = () => {
+    // What was chosen stays in sight beside what it does, and the next import begins anew.
+    keep("import", null);
+    toast(all.begun);
   };
   const boxes: [keyof typeof FIRST, string][] = [
     ["include_models", t.models],
@@ -62,7 +69,13 @@ export function Importing({ busy }: { busy: boolean }) {
           {mayImport ? (
             <>
               <Field label={t.base} optional help={t.baseHelp} error={errors.of("base_dir")}>
-                <TextInput value={base} onValue={setBase} mono autoComplete="off" spellCheck={false} />
+                <TextInput
+                  value={base}
+                  onValue={(to) => change({ base: to })}
+                  mono
+                  autoComplete="off"
+                  spellCheck={false}
+                />
               </Field>
               <fieldset className="flex flex-wrap gap-x-6 gap-y-2">
                 <legend className="mb-2 font-medium text-sm">{t.parts}</legend>
@@ -70,7 +83,7 @@ export function Importing({ busy }: { busy: boolean }) {
                   <Checkbox
                     key={name}
                     checked={parts[name]}
-                    onChecked={(to) => setParts({ ...parts, [name]: to })}
+                    onChecked={(to) => change({ parts: { ...parts, [name]: to } })}
                     label={label}
                   />
                 ))}
@@ -116,7 +129,7 @@ export function Importing({ busy }: { busy: boolean }) {
                 look={nothing ? "plain" : "primary"}
                 busy={start.isPending}
                 disabled={!found.can_import || !fresh || busy}
-                onClick={() => start.mutate(body, { onSuccess: () => toast(all.begun) })}
+                onClick={() => start.mutate(body, { onSuccess: begun })}
               >
                 {t.start}
               </Button>
@@ -127,6 +140,7 @@ export function Importing({ busy }: { busy: boolean }) {
         )}
       </Panel>
       <div className="flex min-w-0 flex-col gap-4">
+        <PackageFacts dir={dir.trim()} />
         <PackageContents dir={dir.trim()} base={base.trim()} busy={busy} />
         <Panel title={t.verify}>
           <div className="flex flex-col gap-2">

@@ -10,6 +10,7 @@ import { ErrorNote } from "@/kit/error-state";
 import { Field } from "@/kit/field";
 import { formErrors } from "@/kit/form";
 import { TextInput } from "@/kit/inputs";
+import { useKept } from "@/kit/kept";
 import { Panel } from "@/kit/panel";
 import { toast } from "@/kit/toast";
 import { restoreCommand } from "./commands";
@@ -18,9 +19,10 @@ import { Drills } from "./drills";
 import { DumpFacts } from "./dump-facts";
 import { useT } from "./t";
 
-const FIELDS = ["output_dir", "db_file"] as const;
+const FIELDS = ["output_dir", "db_file", "base_dir"] as const;
 /** The dump of a package. */
 const DUMP = "db/dump.sql";
+const FORM = { file: "", base: "", drop: false, backup: true };
 
 /** Checks a dump, says what a restore does to whom, and restores it. */
 export function Restoring({ busy }: { busy: boolean }) {
@@ -30,11 +32,13 @@ export function Restoring({ busy }: { busy: boolean }) {
   const check = useCheckDump();
   const restore = useRestore();
   const [dir, setDir] = useDir();
-  const [file, setFile] = useState("");
-  const [drop, setDrop] = useState(false);
-  const [backup, setBackup] = useState(true);
+  const [{ file, base, drop, backup }, change, forget] = useKept("restore", FORM);
   const [asks, setAsks] = useState(false);
-  const place = { output_dir: dir.trim(), db_file: file.trim() || undefined };
+  const place = {
+    output_dir: dir.trim(),
+    db_file: file.trim() || undefined,
+    base_dir: base.trim() || undefined,
+  };
   const body: Body<"restoreDatabase"> = { ...place, drop_existing: drop, backup_first: backup };
   const fresh = JSON.stringify(check.variables) === JSON.stringify(place);
   const errors = formErrors(check.error, FIELDS);
@@ -53,17 +57,41 @@ export function Restoring({ busy }: { busy: boolean }) {
           <Field label={t.file} optional help={t.fileHelp} error={errors.of("db_file")}>
             <TextInput
               value={file}
-              onValue={setFile}
+              onValue={(to) => change({ file: to })}
               mono
               placeholder={DUMP}
               autoComplete="off"
               spellCheck={false}
             />
           </Field>
+          <Field
+            label={all.importing.base}
+            optional
+            help={all.importing.baseHelp}
+            error={errors.of("base_dir")}
+          >
+            <TextInput
+              value={base}
+              onValue={(to) => change({ base: to })}
+              mono
+              autoComplete="off"
+              spellCheck={false}
+            />
+          </Field>
           {mayRestore && (
             <>
-              <Checkbox checked={drop} onChecked={setDrop} label={t.drop} help={t.dropHelp} />
-              <Checkbox checked={backup} onChecked={setBackup} label={t.backup} help={t.backupHelp} />
+              <Checkbox
+                checked={drop}
+                onChecked={(to) => change({ drop: to })}
+                label={t.drop}
+                help={t.dropHelp}
+              />
+              <Checkbox
+                checked={backup}
+                onChecked={(to) => change({ backup: to })}
+                label={t.backup}
+                help={t.backupHelp}
+              />
             </>
           )}
           <div>
@@ -111,6 +139,7 @@ export function Restoring({ busy }: { busy: boolean }) {
         }
         onConfirm={async () => {
           await restore.mutateAsync(body);
+          forget();
           toast(all.begun);
         }}
       />

@@ -92,7 +92,7 @@ function UsedBy({ ids }: { ids: number[] }) {
           params={{ id: String(id) }}
           className="inline-block h-6 max-w-48 truncate leading-6"
         >
-          {models.find((it) => it.id === id)?.served_name ?? `#${id}`}
+          <bdi>{models.find((it) => it.id === id)?.served_name ?? `#${id}`}</bdi>
         </Link>
       ))}
       {ids.length > NAMED && (

@@ -47,9 +47,9 @@ export function useColumns({ own, withOrg, onOpen }: Given): Column<Key>[] {
             <Middle text={it.username} />
           )}
           {withOrg && (
-            <span className="truncate text-ink-3" title={it.org_name}>
+            <bdi className="truncate text-ink-3" title={it.org_name}>
               {it.org_name}
-            </span>
+            </bdi>
           )}
         </span>
       ),

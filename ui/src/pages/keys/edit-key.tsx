@@ -34,7 +34,7 @@ export function EditKey({ latest, onClose }: { latest: Key; onClose: () => void 
       onClose();
     };
     if (Object.keys(changes ?? {}).length === 0) return onClose();
-    change.mutate({ id: latest.id, body: changes }, { onSuccess: done });
+    change.mutate({ id: latest.id, body: changes, revision: latest.revision }, { onSuccess: done });
   };
   const take = () => {
     setBase(latest);

@@ -9,6 +9,7 @@ import { Button } from "@/kit/button";
 import { ErrorNote } from "@/kit/error-state";
 import { Field } from "@/kit/field";
 import { PasswordInput, TextInput } from "@/kit/inputs";
+import { claimKept } from "@/kit/kept";
 import { Prose } from "@/parts/models/prose";
 import { NoCookie } from "./no-cookie";
 import { useT } from "./t";
@@ -25,6 +26,7 @@ export default function Page() {
   const submit = (event: FormEvent) => {
     event.preventDefault();
     const done = () => {
+      claimKept(username);
       signedOut(false);
       // Only a page of this interface: a link of somebody else must not lead elsewhere after the sign-in.
       void (to && /^\/(?![/\\])/.test(to)

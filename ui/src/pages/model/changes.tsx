@@ -1,6 +1,5 @@
 import { useState } from "react";
 import type { Model } from "@/api/types";
-import { useSavedPreview } from "@/data/model-files";
 import { useMay } from "@/data/session";
 import { useT as useCommonT } from "@/i18n";
 import { Button } from "@/kit/button";
@@ -8,18 +7,17 @@ import { ErrorNote } from "@/kit/error-state";
 import { Panel } from "@/kit/panel";
 import { toast } from "@/kit/toast";
 import { stopsAtUnreadable } from "@/kit/unreadable";
-import { Checks, CommandView } from "@/parts/models/checks";
+import { Outcome } from "@/parts/models/outcome";
 import { type Change, shown } from "@/parts/models/settings";
 import { ApplyDialog } from "./dialogs";
 import { useT } from "./t";
 import type { Edit } from "./use-edit";
 
-/** What is changed, old beside new, with the ways to save it; and below it what a start of the saved record would do. */
+/** What is changed, old beside new, with the ways to save it; and below it what a start would do with the changes. */
 export function ChangesPanel({ model, edit }: { model: Model; edit: Edit }) {
   const t = useT();
   const may = useMay();
   const [applying, setApplying] = useState(false);
-  const { data } = useSavedPreview(model.id, `${model.updated_at} ${model.state}`);
   const active = model.state === "running" || model.state === "loading" || model.state === "starting";
   const save = () => {
     if (stopsAtUnreadable()) return;
@@ -60,19 +58,13 @@ export function ChangesPanel({ model, edit }: { model: Model; edit: Edit }) {
           </div>
         </Panel>
       )}
-      {data && (
-        <Panel title={t.check}>
-          <div className="flex flex-col gap-4">
-            <Checks
-              preview={data}
-              onSet={(set) => {
-                for (const [name, value] of Object.entries(set)) edit.set(name, value);
-              }}
-            />
-            <CommandView preview={data} before={null} />
-          </div>
-        </Panel>
-      )}
+      <Outcome
+        preview={edit.preview}
+        error={edit.previewError}
+        before={edit.savedCommand}
+        own={model.served_name}
+        onSet={may("changeModel") ? edit.setMany : undefined}
+      />
       {applying && (
         <ApplyDialog
           model={model}
@@ -88,17 +80,19 @@ export function ChangesPanel({ model, edit }: { model: Model; edit: Edit }) {
 export function TheirChanges({ edit }: { edit: Edit }) {
   const t = useT();
   const c = useCommonT();
-  if (edit.theirs.length === 0) return null;
+  if (!edit.isOutdated) return null;
   const mine = new Map(edit.mine.map((it) => [it.name, it.to]));
   return (
     <section role="alert" className="rounded-lg border border-warn-solid bg-panel p-4">
       <p className="font-medium text-sm">{t.theirs}</p>
       <p className="mb-3 max-w-[72ch] text-ink-2 text-sm">{t.theirsText}</p>
-      <Diff
-        changes={edit.theirs.map((it) => ({ name: it.name, from: mine.get(it.name) ?? it.from, to: it.to }))}
-        was={t.yours}
-        willBe={t.theirValue}
-      />
+      {edit.theirs.length > 0 && (
+        <Diff
+          changes={edit.theirs.map((it) => ({ ...it, from: mine.get(it.name) ?? it.from }))}
+          was={t.yours}
+          willBe={t.theirValue}
+        />
+      )}
       <Button size="sm" className="mt-3" onClick={edit.seen}>
         {c.do.dismiss}
       </Button>

@@ -11,20 +11,23 @@ import { SettingsForm } from "@/parts/models/settings-form";
 import { ChangesPanel, TheirChanges } from "./changes";
 import { Notices } from "./notices";
 import { useT } from "./t";
+import type { Typing } from "./typed";
 import { useEdit } from "./use-edit";
 
 /** The settings of a model: what is changed here, against what is saved, and the ways to put it into effect. */
-export function Configuration({ model }: { model: Model }) {
+export function Configuration({ model, typing }: { model: Model; typing: Typing }) {
   const fields = useModelFields();
   if (fields.error && !fields.data) return <ErrorState error={fields.error} onRetry={fields.refetch} />;
   if (!fields.data) return <Skeleton className="h-96" />;
-  return <Editor model={model} fields={fields.data} />;
+  return <Editor model={model} fields={fields.data} typing={typing} />;
 }
 
-function Editor({ model, fields }: { model: Model; fields: ModelField[] }) {
+type EditorProps = { model: Model; fields: ModelField[]; typing: Typing };
+
+function Editor({ model, fields, typing }: EditorProps) {
   const t = useT();
   const may = useMay();
-  const edit = useEdit(model, fields);
+  const edit = useEdit(model, fields, typing);
   const running = model.state !== "stopped" && model.state !== "failed";
   return (
     <div className="flex flex-col gap-4">

@@ -11,6 +11,7 @@ export const de: typeof en = {
     timeline: "Verlauf",
     lora: "LoRA",
   },
+  unsaved: "nicht gespeichert",
   tryIt: "Ausprobieren",
   restart: "Neu starten",
   apply: "Anwenden",
@@ -93,7 +94,6 @@ export const de: typeof en = {
   hubToken: "Zugangstoken des Hubs",
   hubTokenHelp: "Leer: er bleibt, wie er ist.",
   dropToken: "Token löschen",
-  check: "Was ein Start jetzt täte",
   log: {
     follow: "Folgen",
     paused: "Angehalten: nach unten rollen oder folgen, um fortzufahren.",

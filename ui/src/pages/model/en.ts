@@ -9,6 +9,7 @@ export const en = {
     timeline: "Timeline",
     lora: "LoRA",
   },
+  unsaved: "not saved",
   tryIt: "Try in playground",
   restart: "Restart",
   apply: "Apply",
@@ -90,7 +91,6 @@ export const en = {
   hubToken: "Access token of the hub",
   hubTokenHelp: "Empty: it stays as it is.",
   dropToken: "Delete the token",
-  check: "What a start would do now",
   log: {
     follow: "Follow",
     paused: "Paused: scroll down or follow to go on.",

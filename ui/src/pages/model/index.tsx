@@ -21,6 +21,7 @@ import { Overview } from "./overview";
 import { useT } from "./t";
 import { Test } from "./test";
 import { Timeline } from "./timeline";
+import { type Typing, useTyped } from "./typed";
 
 export default function Page() {
   const c = useCommonT();
@@ -36,6 +37,7 @@ function ModelPage({ id }: { id: number }) {
   const t = useT();
   const c = useCommonT();
   const { data: model, error, refetch } = useModel(id);
+  const typing = useTyped(id);
   const crumbs = [
     <Link key="models" to="/models">
       {c.page.models}
@@ -70,16 +72,21 @@ function ModelPage({ id }: { id: number }) {
         actions={<HeaderActions model={model} />}
       />
       <PageBody>
-        <Tabs label={t.tabs} tabs={tabsOf(model, t)} />
+        <Tabs label={t.tabs} tabs={tabsOf(model, typing, t)} />
       </PageBody>
     </>
   );
 }
 
-function tabsOf(model: Model, t: ReturnType<typeof useT>): Tab[] {
+function tabsOf(model: Model, typing: Typing, t: ReturnType<typeof useT>): Tab[] {
   const tabs: Tab[] = [
     { id: "overview", label: t.tab.overview, content: <Overview model={model} /> },
-    { id: "configuration", label: t.tab.configuration, content: <Configuration model={model} /> },
+    {
+      id: "configuration",
+      label: t.tab.configuration,
+      mark: typing.isChanged ? t.unsaved : undefined,
+      content: <Configuration model={model} typing={typing} />,
+    },
     { id: "logs", label: t.tab.logs, content: <Logs model={model} /> },
     { id: "metrics", label: t.tab.metrics, content: <Metrics model={model} /> },
     { id: "test", label: t.tab.test, content: <Test model={model} /> },

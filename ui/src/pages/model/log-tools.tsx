@@ -22,7 +22,8 @@ type LogToolsProps = {
   at: number;
   onMatch: (step: 1 | -1) => void;
   follow: boolean;
-  onFollow: (to: boolean) => void;
+  /** `undefined`: the log has ended, and nothing comes that could be followed. */
+  onFollow: ((to: boolean) => void) | undefined;
   field: RefObject<HTMLInputElement | null>;
   /** Whether there are two runs to choose from. */
   runs: boolean;
@@ -120,14 +121,16 @@ export function LogTools(props: LogToolsProps) {
           label={t.log.download}
           onClick={() => downloadText(text(), `${name.replace(/[^\p{L}\p{N}._-]+/gu, "-")}.log`)}
         />
-        <Button
-          icon={ArrowDownToLine}
-          aria-pressed={follow}
-          className={follow ? "border-accent bg-accent-soft" : undefined}
-          onClick={() => onFollow(!follow)}
-        >
-          {t.log.follow}
-        </Button>
+        {onFollow && (
+          <Button
+            icon={ArrowDownToLine}
+            aria-pressed={follow}
+            className={follow ? "border-accent bg-accent-soft" : undefined}
+            onClick={() => onFollow(!follow)}
+          >
+            {t.log.follow}
+          </Button>
+        )}
       </div>
     </div>
   );

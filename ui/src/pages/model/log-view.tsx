@@ -9,7 +9,7 @@ type LogViewProps = {
   lines: Line[];
   label: string;
   word: string;
-  /** The line that is pointed at: a match, or evidence. */
+  /** The number of the line that is pointed at: a match, or evidence. A filter changes its place, not its number. */
   current: number | null;
   wrap: boolean;
   follow: boolean;
@@ -57,14 +57,15 @@ export function LogView({ lines, label, word, current, wrap, follow, onFollow, h
         wrap && "overflow-x-hidden!",
       )}
     >
-      {(line, place) => (
+      {(line) => (
         <div
           key={line.number}
+          aria-current={line.number === current || undefined}
           className={cn(
             "min-h-[18px]",
             wrap ? "whitespace-pre-wrap break-all" : "whitespace-pre",
             LEVEL[line.level],
-            place === current && "-mx-3 bg-accent-soft px-3",
+            line.number === current && "-mx-3 bg-accent-soft px-3",
           )}
         >
           {word === ""

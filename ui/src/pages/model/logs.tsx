@@ -36,6 +36,8 @@ export function Logs({ model }: { model: Model }) {
     [over, before, live],
   );
   const diagnosis = useDiagnosis(model.id, model.state);
+  // What the row of a failed model says, too: one cause for all pages.
+  const cause = (model.state === "failed" && model.diagnosis) || diagnosis.data?.diagnosis;
   // biome-ignore lint/correctness/useExhaustiveDependencies: it knows the lines of one log
   const maker = useMemo(() => new LineMaker(), [over, before]);
   const all = useMemo(() => maker.lines(log.lines, log.first), [maker, log.lines, log.first]);
@@ -56,7 +58,7 @@ export function Logs({ model }: { model: Model }) {
   const field = useRef<HTMLInputElement>(null);
   const show = (place: number) => {
     setFollow(false);
-    setCurrent(place);
+    setCurrent(lines[place]?.number ?? null);
     view.current?.show(place);
   };
   const step = (by: 1 | -1) => {
@@ -88,7 +90,7 @@ export function Logs({ model }: { model: Model }) {
     show(matches.at(-1) ?? 0);
   }, [word]);
   // "Why" opens the log at the evidence.
-  const evidence = diagnosis.data?.diagnosis?.evidence[0];
+  const evidence = cause?.evidence[0];
   const jumped = useRef(false);
   // biome-ignore lint/correctness/useExhaustiveDependencies: once, as soon as both are there
   useEffect(() => {
@@ -103,13 +105,8 @@ export function Logs({ model }: { model: Model }) {
   };
   return (
     <div className="flex flex-col gap-4">
-      {diagnosis.data?.diagnosis?.detected && (
-        <DiagnosisCard
-          model={model}
-          diagnosis={diagnosis.data.diagnosis}
-          onJump={jump}
-          has={(it) => placeOf(all, it) >= 0}
-        />
+      {cause?.detected && (
+        <DiagnosisCard model={model} diagnosis={cause} onJump={jump} has={(it) => placeOf(all, it) >= 0} />
       )}
       {/* biome-ignore lint/a11y/noStaticElementInteractions: n and N go through the matches wherever the focus is in here */}
       <div className="min-w-0 overflow-hidden rounded-lg border border-line bg-panel" onKeyDown={onKey}>
@@ -121,7 +118,7 @@ export function Logs({ model }: { model: Model }) {
           at={at}
           onMatch={step}
           follow={follow}
-          onFollow={setFollow}
+          onFollow={over ? undefined : setFollow}
           field={field}
           runs={hasBefore && !noEngine}
         />

@@ -1,12 +1,13 @@
 import { Building2, Pencil, Plus } from "lucide-react";
 import type { Organisation, Query } from "@/api/types";
-import { Gate } from "@/app/gate";
+import { Allowed, Gate } from "@/app/gate";
 import { useOrganisation, useOrganisations } from "@/data/orgs";
 import { useMay } from "@/data/session";
 import { useT as useCommonT, useFormat } from "@/i18n";
 import { StateBadge } from "@/kit/badge";
 import { Button, IconButton } from "@/kit/button";
 import { EmptyState } from "@/kit/empty-state";
+import { useLastKnown } from "@/kit/last-known";
 import { LimitsInShort } from "@/kit/limits/limit-meters";
 import { NameButton } from "@/kit/name-button";
 import { PageBody, PageHeader } from "@/kit/page-header";
@@ -77,6 +78,8 @@ function Organisations() {
   const sort = SORTS.find((it) => it === url.sort) ?? "name";
   const list = useOrganisations({ q, sort, limit: at.limit, offset: at.offset }, { refetchInterval: 10_000 });
   const opened = useOrganisation(url.name ?? "");
+  const known = useLastKnown(opened.data, url.name ?? "");
+  const edited = url.name && url.dialog === "edit" ? known : null;
   const open = (org: Organisation) => setUrl({ name: org.name }, { push: true });
   const close = () => setUrl({ name: undefined, dialog: undefined });
   const create = may("createOrganisation") && (
@@ -125,11 +128,15 @@ function Organisations() {
           <Pager at={at} total={list.data?.total} />
         </Panel>
       </PageBody>
-      {url.dialog === "create" && may("createOrganisation") && <OrgForm onClose={close} />}
+      {url.dialog === "create" && (
+        <Allowed needs="createOrganisation">
+          <OrgForm onClose={close} />
+        </Allowed>
+      )}
       {url.name && url.dialog !== "edit" && (
         <OrgDrawer name={url.name} found={opened} onClose={close} onEdit={() => setUrl({ dialog: "edit" })} />
       )}
-      {url.name && url.dialog === "edit" && opened.data && <OrgForm of={opened.data} onClose={close} />}
+      {edited && <OrgForm of={edited} onClose={close} />}
     </>
   );
 }

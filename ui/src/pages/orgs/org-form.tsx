@@ -46,7 +46,7 @@ export function OrgForm({ of, onClose }: { of?: Organisation; onClose: () => voi
         onClose();
       },
     });
-    if (of) change.mutate({ id: of.id, body: changes }, said(t.saved));
+    if (of) change.mutate({ id: of.id, body: changes, revision: of.revision }, said(t.saved));
     else create.mutate({ name: name.trim(), ...limits }, said(t.made));
   };
   const take = () => {

@@ -64,7 +64,7 @@ function OfModel({ model }: { model: Model }) {
       what={t.failures.model(model.served_name)}
       why={model.diagnosis?.title ?? model.state_reason}
       way={
-        <Link to="/models/$id" params={{ id: String(model.id) }} search={{ tab: "logs" }}>
+        <Link to="/models/$id" params={{ id: String(model.id) }} search={{ tab: "logs", why: "1" }}>
           {t.failures.logs}
         </Link>
       }

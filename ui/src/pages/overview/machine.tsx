@@ -1,6 +1,6 @@
 import type { Item } from "@/api/types";
 import { type Segment, StackedBar } from "@/charts/stacked-bar";
-import { useGpus, useHost } from "@/data/system";
+import { holders, useGpus, useHost } from "@/data/system";
 import { useFormat } from "@/i18n";
 import { Meter } from "@/kit/bars";
 import { ErrorState } from "@/kit/error-state";
@@ -73,15 +73,9 @@ const COLORS = [1, 2, 3, 4, 5, 6] as const;
 function Gpu({ gpu }: { gpu: Item<"listGpus"> }) {
   const t = useT();
   const format = useFormat();
-  const { mem_total_mb: total, mem_used_mb: used, processes } = gpu;
+  const { mem_total_mb: total, mem_used_mb: used } = gpu;
   const name = t.machine.gpu(gpu.index, gpu.name);
-  const byModel = new Map<string, number>();
-  let other = 0;
-  for (const it of processes) {
-    if (it.served_name === null) other += it.mem_mb;
-    else byModel.set(it.served_name, (byModel.get(it.served_name) ?? 0) + it.mem_mb);
-  }
-  const reported = [...byModel.values()].reduce((sum, it) => sum + it, other);
+  const { models, other, unreported } = holders(gpu);
   const segment = (id: string, label: string, value: number, color: Segment["color"]): Segment => ({
     id,
     label,
@@ -90,11 +84,11 @@ function Gpu({ gpu }: { gpu: Item<"listGpus"> }) {
     color,
   });
   const segments = [
-    ...[...byModel].map(([model, value], index) =>
+    ...[...models].map(([model, value], index) =>
       segment(`model ${model}`, model, value, COLORS[index % 6] ?? 1),
     ),
     segment("other", t.machine.otherProcesses, other, "other"),
-    segment("driver", t.machine.driver, Math.max(0, (used ?? 0) - reported), "other"),
+    segment("driver", t.machine.driver, unreported, "other"),
   ];
   const notes = [
     gpu.util_pct === null ? "" : format.percent(gpu.util_pct),

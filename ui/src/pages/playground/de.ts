@@ -117,11 +117,12 @@ export const de = {
     keys: "Enter sendet, Umschalt+Enter: neue Zeile, ↑ bearbeitet",
     send: "Senden",
     stop: "Anhalten",
-    addPicture: "Bilder hinzufügen (für Modelle, die sehen)",
+    addPicture: "Bilder hinzufügen",
     picture: (n) => `Bild ${n}`,
     removePicture: (n) => `Bild ${n} entfernen`,
     pasted: (n) => `Eingefügter Text, ${n} Zeichen`,
     removePasted: "Eingefügten Text entfernen",
+    blind: (model) => `${model} sieht keine Bilder. Entfernen Sie sie, oder wählen Sie ein anderes Modell.`,
     noPicture: "Diese Datei ist kein Bild, das der Browser lesen kann.",
     stopped: (model) => `${model} läuft nicht. Wähle ein anderes Modell, oder starte es.`,
     unsaved:

@@ -49,7 +49,7 @@ export const en = {
     power: "Power",
     capability: "Compute capability",
     flash: "Flash Attention 2",
-    processes: (n: string) => `${n} processes`,
+    processes: (n: string) => (n === "1" ? "1 process" : `${n} processes`),
     process: "Process",
     holder: "Belongs to",
     memory: "Memory",

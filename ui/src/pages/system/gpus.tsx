@@ -1,7 +1,7 @@
 import { useState } from "react";
 import type { Item } from "@/api/types";
 import { type Segment, StackedBar } from "@/charts/stacked-bar";
-import { useGpus } from "@/data/system";
+import { holders, useGpus } from "@/data/system";
 import { useFormat } from "@/i18n";
 import { Button } from "@/kit/button";
 import { ErrorState } from "@/kit/error-state";
@@ -39,22 +39,6 @@ export function Gpus() {
       )}
     </Panel>
   );
-}
-
-/** Who holds how much, models by name, and what no process is reported for. */
-export function holders(gpu: Pick<Gpu, "processes" | "mem_used_mb">): {
-  models: Map<string, number>;
-  other: number;
-  unreported: number;
-} {
-  const models = new Map<string, number>();
-  let other = 0;
-  for (const it of gpu.processes) {
-    if (it.served_name === null) other += it.mem_mb;
-    else models.set(it.served_name, (models.get(it.served_name) ?? 0) + it.mem_mb);
-  }
-  const reported = [...models.values()].reduce((sum, it) => sum + it, other);
-  return { models, other, unreported: Math.max(0, (gpu.mem_used_mb ?? 0) - reported) };
 }
 
 function OneGpu({ gpu }: { gpu: Gpu }) {
@@ -145,7 +129,7 @@ function Processes({ processes, label }: { processes: Process[]; label: string }
           t.other
         ) : (
           <Link to="/models/$id" params={{ id: String(it.model_id) }}>
-            {it.served_name}
+            <bdi>{it.served_name}</bdi>
           </Link>
         ),
     },

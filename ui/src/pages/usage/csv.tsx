@@ -29,7 +29,7 @@ export function CsvDialog({ usage, onClose }: { usage: Usage; onClose: () => voi
   const [chosen, setChosen] = useState<What>("rows");
   const what = mayRows ? chosen : "sums";
   // The range moves on with the time: the file has the rows that were counted.
-  const [now] = useState(usage.now);
+  const [now] = useState({ ...usage.now, to: usage.until });
   const rows = useRowCount(now, own, { enabled: what === "rows" });
   const groups = useGroups({ ...now, group_by: by, limit: 1 }, own);
   const [failed, setFailed] = useState<unknown>();

@@ -69,6 +69,7 @@ export const de = {
     },
     others: "Andere",
     all: "Alle",
+    since: (time) => `seit ${time}`,
     zoom: "Ziehen im Diagramm vergrößert; „Zurück“ verkleinert.",
     per: { minute: "je Minute", hour: "je Stunde", day: "je Tag" },
   },

@@ -67,6 +67,7 @@ export const en = {
     },
     others: "Others",
     all: "All",
+    since: (time: string) => `since ${time}`,
     zoom: "Drag over the chart to zoom in; Back zooms out.",
     per: { minute: "a minute", hour: "an hour", day: "a day" },
   },

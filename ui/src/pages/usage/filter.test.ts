@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { bucketFor, filterOf, NO_MODEL, within } from "./filter";
+import { bucketFor, filterOf, NO_MODEL, timesOf, within } from "./filter";
 
 it("reads the address, and leaves out what the gateway would refuse", () => {
   expect(filterOf({ model: "a b", key: "7", status: "4xx", outcome: "ok" })).toMatchObject({
@@ -28,4 +28,21 @@ it("has at most some 200 steps, which a chart can show, and no more minutes than
     const length = { minute: 1, hour: 60, day: 1440 }[bucketFor(minutes)];
     expect(minutes / length).toBeLessThanOrEqual(200);
   }
+});
+
+it("asks for whole hours where a long range ends now, and else for exactly what was chosen", () => {
+  const at = (time: string) => Date.parse(`2026-11-24T${time}Z`);
+  const day = timesOf({ last: "24h" }, at("12:44:10"));
+  expect(day).toEqual({
+    bucket: "hour",
+    from: at("12:00:00") - 86_400_000,
+    to: at("12:44:25"),
+    until: at("12:44:10"),
+    before: 2 * (at("12:00:00") - 86_400_000) - at("12:44:10"),
+  });
+  // No step of the series begins in the future.
+  expect(timesOf({ last: "24h" }, at("12:59:50")).to).toBe(at("13:00:00"));
+  const chosen = { from: at("01:02:03"), to: at("11:12:13") };
+  expect(timesOf(chosen, at("12:44:10"))).toMatchObject({ ...chosen, until: chosen.to });
+  expect(timesOf({ last: "1h" }, at("12:44:10"))).toMatchObject({ from: at("11:44:10"), to: at("12:44:10") });
 });

@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useState } from "react";
 import { useMay } from "@/data/session";
 import type { Bucket, UsageFilter } from "@/data/usage-explore";
-import { spanOf, useRange } from "@/kit/range";
+import { type Range, spanOf, useRange } from "@/kit/range";
 import { useSetUrl, useUrl } from "@/kit/url-state";
 
 /** What stands in the address for a request without a model name: no name of a model begins with a blank. */
@@ -51,6 +51,21 @@ export function bucketFor(minutes: number): Bucket {
 }
 
 const TICK = 15_000;
+const HOUR = 3_600_000;
+
+/**
+ * What is asked for a range. The gateway has sums of whole hours; for a part of an hour it reads every row. So a long range that
+ * ends now begins with a full hour, and its sums go on for as long as the answer is shown, in which there is nothing yet. `until`
+ * is its end for lists, in which rows must not move; `before` is the beginning of the period of the same length before it.
+ */
+export function timesOf(range: Range, now: number) {
+  const { from: begin, to: until, minutes } = spanOf(range, now);
+  const bucket = bucketFor(minutes);
+  const hours = "last" in range && bucket !== "minute";
+  const from = hours ? Math.floor(begin / HOUR) * HOUR : begin;
+  const to = hours ? Math.min(until + TICK, Math.ceil(until / HOUR) * HOUR) : until;
+  return { bucket, from, to, until, before: 2 * from - until };
+}
 
 /** The end of a range that reaches up to now: it moves on every 15 seconds while the page is seen. */
 function useAnchor(): number {
@@ -70,23 +85,23 @@ export function useUsageFilter() {
   const own = !mayAll || url.whose === "own";
   const { range, setRange } = useRange("24h");
   const anchor = useAnchor();
-  const span = useMemo(() => spanOf(range, anchor), [range, anchor]);
+  const times = useMemo(() => timesOf(range, anchor), [range, anchor]);
   const words = WORDS.map((it) => url[it] ?? "").join("\n");
   // biome-ignore lint/correctness/useExhaustiveDependencies: `words` is all of the address that the filter reads
   const filter = useMemo(() => filterOf(url), [words]);
   const time = (at: number) => new Date(at).toISOString();
-  const now = { ...filter, from: time(span.from), to: time(span.to) };
-  const before = { ...filter, from: time(2 * span.from - span.to), to: time(span.from) };
+  const now = { ...filter, from: time(times.from), to: time(times.to) };
+  const before = { ...filter, from: time(times.before), to: now.from };
   return {
     own,
     mayAll,
     filter,
     range,
     setRange,
-    span,
     now,
+    until: time(times.until),
     before,
-    bucket: bucketFor(span.minutes),
+    bucket: times.bucket,
     /** Changes the filters, so that "Back" undoes it. */
     set: (change: Partial<Record<Word, string>>) => setUrl(change, { push: true }),
     url,

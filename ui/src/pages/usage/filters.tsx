@@ -84,20 +84,23 @@ export function Filters({ usage }: { usage: Usage }) {
 }
 
 /** Finds what is typed, also where it has no usage in the range. */
-function useFound(by: Dimension, text: string): ComboboxOption[] {
+function useFound(by: Dimension, text: string): { found: ComboboxOption[]; isFetching: boolean } {
   const typed = text.trim().slice(0, 200);
   const keys = useKeys({ q: typed, limit: 20 }, { enabled: by === "key" && typed !== "" });
   const users = useUserLookup(typed, { enabled: by === "user" && typed !== "" });
   const orgs = useOrganisationLookup(typed, { enabled: by === "org" && typed !== "" });
-  if (typed === "") return [];
-  if (by === "key")
-    return (keys.data?.items ?? []).map((it) => ({
+  const isFetching = keys.isFetching || users.isFetching || orgs.isFetching;
+  if (typed === "") return { found: [], isFetching };
+  if (by === "key") {
+    const found = (keys.data?.items ?? []).map((it) => ({
       value: String(it.id),
       label: it.name || `${it.prefix}…`,
       note: it.username ?? undefined,
     }));
+    return { found, isFetching };
+  }
   const list = by === "user" ? users.data?.map((it) => ({ id: it.id, name: it.username })) : orgs.data;
-  return (list ?? []).map((it) => ({ value: String(it.id), label: it.name }));
+  return { found: (list ?? []).map((it) => ({ value: String(it.id), label: it.name })), isFetching };
 }
 
 function DimensionFilter({ by, usage }: { by: Dimension; usage: Usage }) {
@@ -111,7 +114,7 @@ function DimensionFilter({ by, usage }: { by: Dimension; usage: Usage }) {
   const others = { key: { user_id, org_id }, user: { org_id }, org: {}, model: { key_id, user_id, org_id } };
   const used = useGroups({ ...rest, ...others[by], group_by: by, limit: 100 }, own, { enabled: near });
   const chosen = useGroups({ ...now, group_by: by, limit: 1 }, own, { enabled: Boolean(url[by]) });
-  const found = useFound(by, own ? "" : text);
+  const { found, isFetching } = useFound(by, own ? "" : text);
   const options = new Map<string, ComboboxOption>();
   for (const group of [...(used.data?.items ?? []), ...(url[by] ? (chosen.data?.items ?? []) : [])]) {
     const name = groupName(group, by, t);
@@ -136,6 +139,7 @@ function DimensionFilter({ by, usage }: { by: Dimension; usage: Usage }) {
         }}
         options={matching}
         onSearch={setText}
+        loading={isFetching || used.isFetching}
       />
     </div>
   );

@@ -1,5 +1,5 @@
 import { Download } from "lucide-react";
-import { useEffect, useMemo, useState } from "react";
+import { useMemo, useState } from "react";
 import type { UsageRow } from "@/api/types";
 import { Gate } from "@/app/gate";
 import { useMay } from "@/data/session";
@@ -29,24 +29,29 @@ export default function Page() {
   );
 }
 
-/** The rows as they were when the filters were chosen: the list must not move while somebody reads it. */
+/**
+ * The rows as they were when the filters were chosen: the list must not move while somebody reads it. `newer` is how many rows
+ * were stored since. A row is stored shortly after its time, so it can be newer than the list and lie within its range.
+ */
 function usePinnedRows(usage: Usage) {
-  const { range, own, now } = usage;
+  const { range, own, until } = usage;
+  const { from } = usage.now;
   const filter = { ...usage.filter, req_id: usage.url.req_id?.trim() };
   const wanted = JSON.stringify([filter, range, own]);
-  const [pinned, setPinned] = useState({ wanted, from: now.from, to: now.to });
-  const pin = () => setPinned({ wanted, from: now.from, to: now.to });
-  useEffect(() => {
-    setPinned((old) => (old.wanted === wanted ? old : { wanted, from: now.from, to: now.to }));
-  }, [wanted, now.from, now.to]);
+  const [chosen, setPinned] = useState({ wanted, from, to: until });
+  const pin = () => setPinned({ wanted, from, to: until });
+  const pinned = chosen.wanted === wanted ? chosen : { wanted, from, to: until };
+  if (pinned !== chosen) setPinned(pinned);
   const pages = useRowPages({ ...filter, from: pinned.from, to: pinned.to }, own);
-  const live = useRowCount({ ...filter, from: pinned.to, to: now.to }, own, { enabled: pinned.to < now.to });
+  const live = useRowCount({ ...filter, from: pinned.from, to: until }, own, { enabled: pinned.to < until });
   const data = useMemo(() => {
     const seen = new Map<string, UsageRow>();
     for (const page of pages.data?.pages ?? []) for (const row of page.items) seen.set(row.id, row);
     return pages.data ? [...seen.values()] : undefined;
   }, [pages.data]);
-  return { pages, data, newer: pinned.to < now.to ? (live.data ?? 0) : 0, pin };
+  const total = pages.data?.pages[0]?.total;
+  const newer = Math.max(0, (live.data ?? 0) - (total ?? Infinity));
+  return { pages, data, total, newer: pinned.to < until ? newer : 0, pin };
 }
 
 function UsagePage() {
@@ -55,7 +60,7 @@ function UsagePage() {
   const may = useMay();
   const usage = useUsageFilter();
   const { own, url, setUrl } = usage;
-  const { pages, data, newer, pin } = usePinnedRows(usage);
+  const { pages, data, total, newer, pin } = usePinnedRows(usage);
   const known = data?.find((it) => it.id === url.request);
   const fetched = useRow(known ? "" : (url.request ?? ""), own);
   return (
@@ -83,7 +88,7 @@ function UsagePage() {
         <Groups usage={usage} />
         <Rows
           list={{ data, error: pages.error, refetch: pages.refetch }}
-          total={pages.data?.pages[0]?.total}
+          total={total}
           newer={newer}
           onNewer={pin}
           onMore={pages.hasNextPage ? () => void pages.fetchNextPage() : undefined}

@@ -121,7 +121,12 @@ export function OverTime({ usage }: { usage: Usage }) {
     </>
   );
   return (
-    <Panel title={t.series.title} actions={controls} className="xl:col-span-2">
+    <Panel
+      title={t.series.title}
+      note={"last" in usage.range && t.series.since(format.dateMinute(Date.parse(usage.now.from)))}
+      actions={controls}
+      className="xl:col-span-2"
+    >
       {error && !steps ? (
         <ErrorState error={error} onRetry={() => void whole.refetch()} />
       ) : !steps ? (

@@ -7,6 +7,7 @@ import { useT as useCommonT } from "@/i18n";
 import { StateBadge } from "@/kit/badge";
 import { Button, IconButton } from "@/kit/button";
 import { EmptyState } from "@/kit/empty-state";
+import { useLastKnown } from "@/kit/last-known";
 import { LimitsInShort } from "@/kit/limits/limit-meters";
 import { NameButton } from "@/kit/name-button";
 import { PageBody, PageHeader } from "@/kit/page-header";
@@ -119,6 +120,8 @@ function Users() {
   const sort = SORTS.find((it) => it === url.sort) ?? "username";
   const list = useUsers({ ...filter, sort, limit: at.limit, offset: at.offset }, { refetchInterval: 10_000 });
   const opened = useUser(url.name ?? "");
+  const known = useLastKnown(opened.data, url.name ?? "");
+  const edited = url.name && url.dialog === "edit" ? known : null;
   const open = (user: User) => setUrl({ name: user.username }, { push: true });
   const close = () => setUrl({ name: undefined, dialog: undefined });
   const create = (
@@ -199,7 +202,7 @@ function Users() {
           onEdit={() => setUrl({ dialog: "edit" })}
         />
       )}
-      {url.name && url.dialog === "edit" && opened.data && <UserForm of={opened.data} onClose={close} />}
+      {edited && <UserForm of={edited} onClose={close} />}
     </>
   );
 }

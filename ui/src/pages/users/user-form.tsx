@@ -57,7 +57,7 @@ export function UserForm({ of, onClose }: { of?: User; onClose: () => void }) {
         onClose();
       },
     });
-    if (of && changes) change.mutate({ id: of.id, body: changes }, said(t.saved));
+    if (of && changes) change.mutate({ id: of.id, body: changes, revision: of.revision }, said(t.saved));
     else create.mutate(bodyOf(values, bounds), said(t.made));
   };
   const take = () => {

@@ -4,6 +4,7 @@ import { StateShape, type Tone } from "@/kit/badge";
 import { Button } from "@/kit/button";
 import { CopyButton } from "@/kit/copy";
 import { Facts } from "@/kit/facts";
+import { useLocked } from "./locked";
 import { Prose } from "./prose";
 import { commandLines, shown } from "./settings";
 import { useT } from "./t";
@@ -16,6 +17,7 @@ const COLOR = { error: "text-bad", warning: "text-warn", info: "text-ink-2" };
 /** The warnings of a dry run, the worst first; one that knows values that help has a button which sets them. */
 export function Checks({ preview, onSet }: { preview: DryRun; onSet?: (set: Settings) => void }) {
   const t = useT();
+  const locked = useLocked();
   const sorted = preview.warnings.toSorted((a, b) => ORDER.indexOf(a.severity) - ORDER.indexOf(b.severity));
   if (sorted.length === 0)
     return (
@@ -41,7 +43,14 @@ export function Checks({ preview, onSet }: { preview: DryRun; onSet?: (set: Sett
                 <Prose text={fix} />
               </p>
             )}
-            {set && onSet && (
+            {Object.keys(set ?? {})
+              .filter(locked)
+              .map((it) => (
+                <p key={it} className="text-ink-3">
+                  {t.failure.ownerOnly(it)}
+                </p>
+              ))}
+            {set && onSet && !Object.keys(set).some(locked) && (
               <Button size="sm" className="mt-1 max-w-full" onClick={() => onSet(set)}>
                 <span className="truncate">
                   {t.check.fix(
@@ -64,6 +73,7 @@ export function CommandView({ preview, before }: { preview: DryRun; before: stri
   const t = useT();
   const words = commandLines(preview.command, before);
   const changed = words.filter((it) => it.changed).length;
+  const gateway = new Set(preview.gateway_options.map((it) => it.split("=")[0]));
   const cached =
     preview.image_cached === null
       ? t.check.cacheUnknown
@@ -96,6 +106,9 @@ export function CommandView({ preview, before }: { preview: DryRun; before: stri
                 it.text
               )}
               {index < words.length - 1 && <span className="text-ink-3"> \</span>}
+              {gateway.has(it.text.split(/[ =]/)[0] ?? "") && (
+                <span className="select-none text-ink-3"> {t.check.byGateway}</span>
+              )}
             </div>
           ))}
         </pre>

@@ -1,14 +1,14 @@
 import { Wrench } from "lucide-react";
 import type { Model, Schema } from "@/api/types";
 import { useFixModel } from "@/data/model-detail";
-import { useModelFields } from "@/data/model-files";
-import { hasRole, useMay, useMe } from "@/data/session";
+import { useMay } from "@/data/session";
 import { StateShape } from "@/kit/badge";
 import { Button } from "@/kit/button";
 import { ErrorNote } from "@/kit/error-state";
 import { ButtonLink } from "@/kit/link";
 import { RelativeTime } from "@/kit/text";
 import { toast } from "@/kit/toast";
+import { useLocked } from "./locked";
 import { Prose } from "./prose";
 import { shown } from "./settings";
 import { useT } from "./t";
@@ -67,11 +67,10 @@ export function Failure({ model, here }: { model: Model; here?: boolean }) {
 function FixLine({ model, fix }: { model: Model; fix: Fix }) {
   const t = useT();
   const may = useMay();
-  const me = useMe();
-  const { data: fields = [] } = useModelFields();
+  const locked = useLocked();
   const apply = useFixModel();
   const { field } = fix;
-  const ownerOnly = fields.find((it) => it.name === field)?.owner_only && !(me && hasRole(me.role, "owner"));
+  const ownerOnly = field !== undefined && locked(field);
   const use = () => {
     if (field === undefined) return;
     // The model leaves `failed` before the answer is here, and this button with it: so the promise says that it is done.
@@ -84,7 +83,7 @@ function FixLine({ model, fix }: { model: Model; fix: Fix }) {
     <li className="flex flex-col gap-1.5">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
         <Prose text={fix.text} className="max-w-[72ch]" />
-        {field !== undefined && ownerOnly && <span className="text-ink-3">{t.failure.ownerOnly(field)}</span>}
+        {ownerOnly && <span className="text-ink-3">{t.failure.ownerOnly(field)}</span>}
         {field !== undefined &&
           !ownerOnly &&
           may("changeModel") &&

@@ -1,6 +1,6 @@
 import type { Item, Schema } from "@/api/types";
 import { type Segment, StackedBar } from "@/charts/stacked-bar";
-import { useGpus, useHost } from "@/data/system";
+import { holders, useGpus, useHost } from "@/data/system";
 import { useFormat } from "@/i18n";
 import { useT } from "./t";
 
@@ -16,22 +16,16 @@ export function MemoryBars({ estimate, own }: { estimate: Estimate | null; own?:
   const { max_context_that_fits: most, layers_on_gpus: layers, notes, gpu_indexes: indexes } = estimate;
   return (
     <div className="flex flex-col gap-4">
-      {indexes.map((index, place) => {
-        const gpu = gpus.find((it) => it.index === index);
-        return (
-          <GpuBar
-            key={index}
-            index={index}
-            gpu={gpu}
-            need={estimate.per_gpu_gb[place] ?? 0}
-            parts={indexes.length === 1 ? partsOnGpu(estimate) : null}
-            own={own}
-          />
-        );
-      })}
-      {(indexes.length === 0 || estimate.host_ram_gb >= 0.01) && (
-        <RamBar estimate={estimate} alone={indexes.length === 0} />
-      )}
+      {indexes.map((index, place) => (
+        <GpuBar
+          key={index}
+          index={index}
+          gpu={gpus.find((it) => it.index === index)}
+          need={estimate.gpu_parts[place]}
+          own={own}
+        />
+      ))}
+      {(indexes.length === 0 || estimate.host_ram_gb >= 0.01) && <RamBar estimate={estimate} />}
       <ul className="flex flex-col gap-0.5 text-ink-2 text-sm">
         {most !== null && <li>{t.memory.most(format.integer(most))}</li>}
         {layers !== null && <li>{t.memory.layers(format.integer(layers))}</li>}
@@ -52,87 +46,99 @@ export function MemoryBars({ estimate, own }: { estimate: Estimate | null; own?:
   );
 }
 
-type Parts = Pick<Estimate, "weights_gb" | "kv_cache_gb" | "overhead_gb">;
+type Parts = Schema<"GpuParts">;
 
-/** What of a model lies on its one GPU: with all layers there, RAM has the input embeddings only, which are weights. */
-export function partsOnGpu(estimate: Estimate): Parts | null {
-  const { weights_gb, kv_cache_gb, overhead_gb, host_ram_gb, layers_on_gpus } = estimate;
-  const onGpu = weights_gb - host_ram_gb;
-  return layers_on_gpus === null && onGpu > 0 ? { weights_gb: onGpu, kv_cache_gb, overhead_gb } : null;
+/** Returns what of a model lies in RAM: all that its GPUs don't hold. */
+export function partsInRam(estimate: Estimate): Parts {
+  const rest = (name: keyof Parts) =>
+    Math.max(
+      0,
+      estimate.gpu_parts.reduce((left, it) => left - it[name], estimate[name]),
+    );
+  return {
+    weights_gb: rest("weights_gb"),
+    kv_cache_gb: rest("kv_cache_gb"),
+    overhead_gb: rest("overhead_gb"),
+  };
 }
 
-/** The parts of a model's need, where all of it lies in one memory; else one part. Sizes are MiB. */
-function useNeed(need: number, parts: Parts | null): Segment[] {
-  const t = useT();
+const sumOf = (parts: Parts) => parts.weights_gb + parts.kv_cache_gb + parts.overhead_gb;
+
+/** Writes sizes in MiB as parts of a bar. */
+function useSegment() {
   const format = useFormat();
-  const of = (id: string, label: string, gib: number, color: Segment["color"]): Segment => ({
+  return (id: string, label: string, value: number, color: Segment["color"]): Segment => ({
     id,
     label,
-    value: gib * GIB,
-    text: format.mebibytes(gib * GIB),
+    value,
+    text: format.mebibytes(value),
     color,
   });
-  if (!parts) return [of("need", t.memory.thisModel, need, 1)];
+}
+
+/** The parts of a model's need in one memory. */
+function useNeed(parts: Parts): Segment[] {
+  const t = useT();
+  const segment = useSegment();
   return [
-    of("weights", t.memory.weights, parts.weights_gb, 1),
-    of("cache", t.memory.cache, parts.kv_cache_gb, 2),
-    of("overhead", t.memory.overhead, parts.overhead_gb, 3),
+    segment("weights", t.memory.weights, parts.weights_gb * GIB, 1),
+    segment("cache", t.memory.cache, parts.kv_cache_gb * GIB, 2),
+    segment("overhead", t.memory.overhead, parts.overhead_gb * GIB, 3),
   ];
 }
 
-type GpuBarProps = {
-  index: number;
-  gpu: Item<"listGpus"> | undefined;
-  need: number;
-  parts: Parts | null;
-  own?: string;
-};
+type Gpu = Item<"listGpus">;
+const NOTHING: Parts = { weights_gb: 0, kv_cache_gb: 0, overhead_gb: 0 };
 
-function GpuBar({ index, gpu, need, parts, own }: GpuBarProps) {
+/** Who holds memory of a GPU now, in MiB, as people read it: models by name, then what no model is known for. `own` is left out. */
+export function useHolders() {
   const t = useT();
-  const format = useFormat();
-  const segments = useNeed(need, parts);
-  const name = t.memory.gpu(index, gpu?.name ?? "");
-  const { mem_total_mb: total = null, mem_used_mb: used = null, processes = [] } = gpu ?? {};
-  const holders = new Map<string, number>();
-  for (const it of processes) {
-    const who = it.served_name ?? t.memory.other;
-    if (who !== own) holders.set(who, (holders.get(who) ?? 0) + it.mem_mb);
-  }
-  const mine = processes.filter((it) => it.served_name === own).reduce((sum, it) => sum + it.mem_mb, 0);
-  const named = [...holders.values()].reduce((sum, it) => sum + it, 0);
-  const rest = Math.max(0, (used ?? 0) - named - mine);
-  const others: Segment[] = [...holders].map(([who, mb], place) => ({
-    id: `of ${who}`,
-    label: who,
-    value: mb,
-    text: format.mebibytes(mb),
-    color: who === t.memory.other ? "other" : place % 2 === 0 ? 4 : 5,
-  }));
-  if (rest > 0)
-    others.push({
-      id: "rest",
-      label: t.memory.usedNow,
-      value: rest,
-      text: format.mebibytes(rest),
-      color: "other",
-    });
-  return <Bar label={name} need={need} segments={[...segments, ...others]} total={total} />;
+  return (gpu: Gpu, own?: string): { id: string; label: string; held: number; model: boolean }[] => {
+    const { models, other, unreported } = holders(gpu);
+    return [
+      ...[...models].map(([name, held]) => ({ id: `of ${name}`, label: name, held, model: true })),
+      { id: "other", label: t.memory.other, held: other, model: false },
+      { id: "rest", label: t.memory.unreported, held: unreported, model: false },
+    ].filter((it) => it.held > 0 && !(it.model && it.label === own));
+  };
 }
 
-function RamBar({ estimate, alone }: { estimate: Estimate; alone: boolean }) {
+type GpuBarProps = { index: number; gpu: Gpu | undefined; need: Parts | undefined; own?: string };
+
+function GpuBar({ index, gpu, need = NOTHING, own }: GpuBarProps) {
   const t = useT();
-  const format = useFormat();
+  const segment = useSegment();
+  const segments = useNeed(need);
+  const holdersOf = useHolders();
+  const others = (gpu ? holdersOf(gpu, own) : []).map((it, place) =>
+    segment(it.id, it.label, it.held, it.model ? (([4, 5, 6] as const)[place % 3] ?? 4) : "other"),
+  );
+  return (
+    <Bar
+      label={t.memory.gpu(index, gpu?.name ?? "")}
+      need={sumOf(need)}
+      segments={[...segments, ...others]}
+      total={gpu?.mem_total_mb ?? null}
+    />
+  );
+}
+
+function RamBar({ estimate }: { estimate: Estimate }) {
+  const t = useT();
+  const segment = useSegment();
   const { data: host } = useHost();
-  const need = alone ? estimate.total_gb : estimate.host_ram_gb;
-  const segments = useNeed(need, alone ? estimate : null);
-  const total = host?.mem_total_mb ?? null;
+  const parts = partsInRam(estimate);
+  const segments = useNeed(parts);
   const used = host?.mem_used_mb ?? null;
-  const others: Segment[] =
-    used === null
-      ? []
-      : [{ id: "used", label: t.memory.usedNow, value: used, text: format.mebibytes(used), color: "other" }];
-  return <Bar label={t.memory.ram} need={need} segments={[...segments, ...others]} total={total} />;
+  const others = used === null ? [] : [segment("used", t.memory.usedNow, used, "other")];
+  return (
+    <Bar
+      label={t.memory.ram}
+      need={sumOf(parts)}
+      segments={[...segments, ...others]}
+      total={host?.mem_total_mb ?? null}
+    />
+  );
 }
 
 type BarProps = { label: string; need: number; segments: Segment[]; total: number | null };
@@ -140,17 +146,12 @@ type BarProps = { label: string; need: number; segments: Segment[]; total: numbe
 function Bar({ label, need, segments, total }: BarProps) {
   const t = useT();
   const format = useFormat();
+  const segment = useSegment();
   const held = segments.reduce((sum, it) => sum + it.value, 0);
   const needed = format.mebibytes(need * GIB);
   const free = total === null ? null : Math.max(0, total - held + need * GIB);
   const left = total === null ? 0 : Math.max(0, total - held);
-  const all: Segment[] =
-    left > 0
-      ? [
-          ...segments,
-          { id: "free", label: t.memory.free, value: left, text: format.mebibytes(left), color: "free" },
-        ]
-      : segments;
+  const all = left > 0 ? [...segments, segment("free", t.memory.free, left, "free")] : segments;
   return (
     <div className="min-w-0">
       <div className="mb-1 flex flex-wrap justify-between gap-x-3 text-sm">

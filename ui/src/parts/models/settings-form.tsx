@@ -1,11 +1,11 @@
 import { useMemo } from "react";
 import { type ModelField, type Settings, useModelFields } from "@/data/model-files";
-import { hasRole, useMe } from "@/data/session";
 import { Segmented } from "@/kit/choices";
 import { ErrorState } from "@/kit/error-state";
 import { SearchInput } from "@/kit/search-input";
 import { Skeleton } from "@/kit/skeleton";
 import { useUrlState } from "@/kit/url-state";
+import { useLocked } from "./locked";
 import { Setting } from "./setting";
 import { fieldsOf, SIMPLE, SOURCE, same } from "./settings";
 import { useT } from "./t";
@@ -95,8 +95,7 @@ function Group({
   onChange,
   errorOf,
 }: SettingsFormProps & { fields: ModelField[] }) {
-  const me = useMe();
-  const owner = me !== null && hasRole(me.role, "owner");
+  const locked = useLocked();
   return (
     <div className="grid items-start gap-x-6 gap-y-5 lg:grid-cols-2">
       {fields.map((it) => (
@@ -109,7 +108,7 @@ function Group({
           onValue={(to) => onChange(it.name, to)}
           onReset={() => onChange(it.name, before[it.name])}
           error={errorOf(it.name)}
-          locked={it.owner_only && !owner}
+          locked={locked(it.name)}
         />
       ))}
     </div>

@@ -20,6 +20,19 @@ export const SIMPLE = [
 /** Which settings say where the model comes from: the first step of adding a model has chosen them. */
 export const SOURCE = ["mode", "repo_id", "local_path"];
 
+/** Operators put tokens into the environment of an engine: what is kept in a browser is kept without it. */
+const SECRETS = ["extra_env"];
+
+const filtered = (settings: Settings, keep: (name: string) => boolean): Settings =>
+  Object.fromEntries(Object.entries(settings).filter(([name]) => keep(name)));
+
+/** Returns settings without those that may hold secrets. */
+export const withoutSecrets = (settings: Settings): Settings =>
+  filtered(settings, (it) => !SECRETS.includes(it));
+
+/** Returns only those settings that may hold secrets. */
+export const secretsOf = (settings: Settings): Settings => filtered(settings, (it) => SECRETS.includes(it));
+
 /** Returns the fields that a model of this engine has. */
 export function fieldsOf(fields: ModelField[], engine: string): ModelField[] {
   return fields.filter((it) => it.engine_type === null || it.engine_type === engine);

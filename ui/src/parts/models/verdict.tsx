@@ -46,11 +46,15 @@ function memoryOf(preview: DryRun, t: Texts, format: Format): { tone: Tone; text
   const { vram_estimate: estimate, vram_estimate_gb: need } = preview;
   if (!estimate || estimate.fits === null) return { tone: "idle", text: t.verdict.unknown };
   if (!estimate.fits) {
-    const { available_gb: free, max_context_that_fits: most } = estimate;
-    const text =
-      need === null || free === null
+    const { available_gb: free, max_context_that_fits: most, host_ram_gb: ram } = estimate;
+    const size = (gib: number) => format.mebibytes(gib * GIB);
+    const ramFree = estimate.host_ram_available_gb;
+    const lacksRam = estimate.gpu_indexes.length > 0 && ramFree !== null && ram > ramFree;
+    const text = lacksRam
+      ? t.verdict.noRam(size(ram), size(ramFree))
+      : need === null || free === null || need <= free
         ? t.verdict.no
-        : t.verdict.noNeeds(format.mebibytes(need * GIB), format.mebibytes(free * GIB));
+        : t.verdict.noNeeds(size(need), size(free));
     return { tone: "bad", text: most ? `${text}; ${t.verdict.upTo(format.integer(most))}` : text };
   }
   const { context, users, shared } = capacityOf(preview.command);

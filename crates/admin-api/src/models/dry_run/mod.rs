@@ -6,7 +6,7 @@ mod view;
 use axum::{Json, extract::State};
 use gantry_domain::{
     ErrorCode, ModelId,
-    engine::{Cure, EngineVersion, LaunchWarning},
+    engine::{Cure, EngineVersion, LaunchWarning, owned},
     model::{
         EngineKind, Model, Task,
         fields::{Field, Tuned},
@@ -17,13 +17,16 @@ use gantry_inspect::folder::is_cached;
 use serde_json::{Map, Value};
 
 use self::view::DryRun;
-pub(super) use self::view::{MemoryEstimate, Severity, Warning};
-use super::{check, draft_of_new, estimate, file_checks, find, form::NewModel};
+pub(super) use self::view::{GpuParts, MemoryEstimate, Severity, Warning};
+use super::{
+    check, draft_of_change, draft_of_new, estimate, file_checks, find,
+    form::{ChangedModel, NewModel, Wish},
+};
 use crate::{
     App,
     caller::Caller,
     error::Outcome,
-    operation::{Body, Id, Operation},
+    operation::{Body, Id, Operation, OptionalBody},
     ports::Preview,
 };
 
@@ -43,10 +46,24 @@ const PLAIN_ENV: &[&str] = &[
 const ADVISED_BATCH: (i64, i64) = (128, 2048);
 
 pub(crate) const SAVED: Operation = Operation::new("previewSavedModel", "Preview a saved model's command")
-    .errors(&[ErrorCode::HostUnavailable]);
+    .about(
+        "The body may have changes, as a change request has them: the preview is that of the changed record. Nothing is \
+         stored. Memory that the model itself holds now counts as free.",
+    )
+    .errors(&[ErrorCode::PathNotAllowed, ErrorCode::HostUnavailable]);
 
-pub(crate) async fn saved(app: State<App>, Id(id): Id) -> Outcome<Json<DryRun>> {
-    let model = find(&app, id).await?;
+pub(crate) async fn saved(
+    app: State<App>,
+    caller: Caller,
+    Id(id): Id,
+    OptionalBody(ChangedModel { wish, body }): OptionalBody<ChangedModel>,
+) -> Outcome<Json<DryRun>> {
+    let mut model = find(&app, id).await?;
+    if !body.is_empty() || wish != Wish::default() {
+        let draft = draft_of_change(&caller, &model, wish, &body)?;
+        check(&app, &draft, &body).await?;
+        model = model.with(draft);
+    }
     preview(&app, &model).await.map(Json)
 }
 
@@ -82,8 +99,10 @@ async fn preview(app: &App, model: &Model) -> Outcome<DryRun> {
     let valid = warnings.iter().all(|it| it.severity != Severity::Error);
     let env: Map<String, Value> =
         preview.env.iter().map(|(name, value)| (name.clone(), shown(name, value))).collect();
+    let owned = |it: &&String| owned::argument(model.engine, it).is_some();
     Ok(DryRun {
         command_str: pasted(model, &preview),
+        gateway_options: preview.command.iter().filter(owned).cloned().collect(),
         command: preview.command,
         valid,
         env,

@@ -14,6 +14,8 @@ view! {
     #[derive(Debug)]
     pub(crate) struct DryRun: "DryRun" {
         pub(super) command: Vec<String>,
+        /// The options of `command` that only the gateway sets: where the engine listens, what it serves under which name.
+        pub(super) gateway_options: Vec<String>,
         /// The command as a line for a shell.
         pub(super) command_str: String,
         /// No warning is an error: a start would not fail for a reason that is known.
@@ -42,6 +44,8 @@ view! {
         pub(crate) overhead_gb: f64,
         pub(crate) total_gb: f64,
         pub(crate) per_gpu_gb: Vec<f64>,
+        /// What each entry of `per_gpu_gb` is for.
+        pub(crate) gpu_parts: Vec<GpuParts>,
         pub(crate) fits: Option<bool>,
         pub(crate) available_gb: Option<f64>,
         pub(crate) gpu_indexes: Vec<u32>,
@@ -54,6 +58,17 @@ view! {
         /// Where the engine chooses and not all of them fit; the others stay in RAM.
         pub(crate) layers_on_gpus: Option<u64>,
         pub(crate) notes: Vec<String>,
+    }
+}
+
+view! {
+    /// The memory that one GPU has to provide. Overhead has the same meaning as for the whole model.
+    #[derive(Debug)]
+    #[expect(clippy::struct_field_names, reason = "the unit belongs to the name")]
+    pub(crate) struct GpuParts: "GpuParts" {
+        pub(crate) weights_gb: f64,
+        pub(crate) kv_cache_gb: f64,
+        pub(crate) overhead_gb: f64,
     }
 }
 

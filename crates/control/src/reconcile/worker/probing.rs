@@ -42,7 +42,7 @@ impl Worker {
         let config = &self.control.config;
         let soonest =
             config.supervision.health_poll_sec.saturating_sub(config.supervision.model_reconcile_sec / 2);
-        matches!(seen.model.phase, Phase::Running { .. })
+        matches!(seen.record.model.phase, Phase::Running { .. })
             && self.probed_at.is_none_or(|last| last.elapsed() >= soonest)
     }
 
@@ -114,13 +114,14 @@ impl Worker {
 
     /// Compares the container that runs with the one that a start of its blueprint would make now.
     pub(super) async fn note_drift(&self, seen: &Sighting) {
-        let Some(found) = seen.found.as_ref().filter(|_| matches!(seen.model.phase, Phase::Running { .. }))
+        let Some(found) =
+            seen.found.as_ref().filter(|_| matches!(seen.record.model.phase, Phase::Running { .. }))
         else {
             return;
         };
         let control = &self.control;
         let drift = if self.has_our_key(found) {
-            let launch = control.launch_now(&seen.model.as_launched()).await;
+            let launch = control.launch_now(&seen.record.model.as_launched()).await;
             launch.is_some_and(|it| it.spec_hash() != found.spec_hash).then_some(Drift::Launch)
         } else {
             Some(Drift::InternalKey)

@@ -6,7 +6,7 @@ use gantry_domain::{
     ModelId, Timestamp,
     model::{Apply, Blueprint, Model, ModelEvent, Phase, RolledBack, State},
 };
-use gantry_store::{StoreResult, Tx, in_time};
+use gantry_store::{ModelToReconcile, StoreResult, Tx, in_time};
 use tokio::sync::SemaphorePermit;
 use tracing::{info, warn};
 
@@ -71,7 +71,7 @@ impl Worker {
     /// Starts the last good settings in place of those that failed, unless the operator was faster.
     pub(super) async fn roll_back(&self) -> StoreResult<bool> {
         let _turn = self.control.publisher.turn().await;
-        in_time(self.roll_back_now()).await
+        in_time(Box::pin(self.roll_back_now())).await
     }
 
     async fn roll_back_now(&self) -> StoreResult<bool> {
@@ -87,7 +87,8 @@ impl Worker {
             return Ok(false);
         }
         // Read again, for its diagnosis.
-        let Some((model, false)) = tx.model_for_reconcile(self.id).await? else { return Ok(false) };
+        let record = tx.model_for_reconcile(self.id).await?.filter(|it| !it.deleting);
+        let Some(ModelToReconcile { model, .. }) = record else { return Ok(false) };
         let (Some(apply), Some(good)) = (&model.apply, model.rollback_to()) else { return Ok(false) };
         let before = good.put_into(&model);
         if let Some((_, whose)) =

@@ -6,7 +6,9 @@ use std::{
 };
 
 use gantry_dataplane::Upstream;
-use gantry_domain::{ModelId, Timestamp};
+use gantry_domain::{ModelId, Timestamp, model::Model};
+use gantry_runtime::Found;
+use gantry_store::LastRestore;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Control, reconcile::mailbox::Mailbox};
@@ -19,9 +21,13 @@ pub(in crate::reconcile) struct Worker {
     pub(super) control: Arc<Control>,
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) stop: CancellationToken,
-    /// True until the first pass since the gateway's start has ended.
+    /// True until the first pass has ended since the gateway's start, or since a restore of the database.
     pub(super) boot: bool,
     pub(super) since: Timestamp,
+    /// The restore that the record comes from, as it was read last; `None` until it was read.
+    pub(super) restored: Option<LastRestore>,
+    /// Whether the record comes from a restore, and is looked at for the first time.
+    pub(super) is_new_record: bool,
     /// Number of probes in a row that got no good answer.
     pub(super) bad: u32,
     /// Whether the last of them was answered.
@@ -49,12 +55,36 @@ impl Worker {
             stop,
             boot: true,
             since,
+            restored: None,
+            is_new_record: false,
             bad: 0,
             answers: false,
             looked_at: None,
             probed_at: None,
             draining: None,
         }
+    }
+
+    /// Begins anew if the database was restored since the record was read last: what is known of the model is of another
+    /// record, and so may be its instance. Returns whether it was.
+    pub(super) fn follow_restore(&mut self, restored: &LastRestore) -> bool {
+        let before = self.restored.replace(restored.clone());
+        if before.is_none_or(|it| it == *restored) {
+            return false;
+        }
+        (self.boot, self.is_new_record, self.since) = (true, true, self.control.steady.now());
+        (self.bad, self.answers, self.draining, self.probed_at) = (0, false, None, None);
+        true
+    }
+
+    /// Whether an instance of the record's generation is nevertheless not the record's: a dump came from another machine, or
+    /// from before it was started. While a gateway watches, an instance gets its name and generation from the record.
+    pub(super) fn is_foreign(&self, model: &Model, found: &Found) -> bool {
+        let known = model.phase.instance();
+        self.boot
+            && model.generation == found.instance.generation
+            && known != Some(&found.instance.id)
+            && (known.is_some() || self.is_new_record)
     }
 }
 

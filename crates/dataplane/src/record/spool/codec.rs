@@ -1,6 +1,9 @@
 //! Bytes of a record: `u32 length | u32 CRC-32 of the payload | payload`, all little-endian. A payload is a kind byte
 //! and a row in a fixed order, absent fields included, strings with a 16-bit length in front; the number of requests
 //! follows, unless it is 1. A new layout needs a new [`MAGIC`].
+//!
+//! A segment begins with [`MAGIC`] and the number of bytes that are written, its head included, as a `u64`; 0: as many as the file
+//! has. A file that was allocated before it was written is longer, and has zeros behind them. [`OLD_MAGIC`] stands alone.
 
 use gantry_domain::{
     KeyId, OrgId, Timestamp, UserId,
@@ -11,11 +14,17 @@ use gantry_domain::{
 use uuid::Uuid;
 
 /// First bytes of each segment; the digit is the version of the layout.
-pub(super) const MAGIC: &[u8; 8] = b"GTYSPL1\n";
+pub(super) const MAGIC: &[u8; 8] = b"GTYSPL2\n";
+/// Those of segments that have no number of bytes.
+pub(super) const OLD_MAGIC: &[u8; 8] = b"GTYSPL1\n";
+/// Bytes before the first record: [`MAGIC`] and the number of bytes.
+pub(super) const SEGMENT_HEAD: usize = 16;
 /// Bytes of the length and the checksum.
-pub(super) const HEAD: usize = 8;
+const HEAD: usize = 8;
 /// Longest payload: strings are cut to [`MAX_TEXT`] bytes each.
-pub(super) const MAX_PAYLOAD: usize = 4096;
+const MAX_PAYLOAD: usize = 4096;
+/// Longest record.
+pub(super) const MAX_RECORD: usize = HEAD + MAX_PAYLOAD;
 const MAX_TEXT: usize = 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use gantry_domain::usage::UsageRow;
 use uuid::Uuid;
 
 use super::{
-    codec::{self, MAGIC, Parsed, RecordKind},
+    codec::{self, MAGIC, OLD_MAGIC, Parsed, RecordKind, SEGMENT_HEAD},
     dir::{self, SegmentId, WATERMARK},
 };
 
@@ -104,13 +104,16 @@ impl Segment<'_> {
         let bytes = chunk.bytes;
         let mut at = 0;
         if chunk.base == 0 {
-            if bytes.starts_with(MAGIC) {
-                at = MAGIC.len();
-            } else if !self.is_closed() && MAGIC.starts_with(bytes) {
+            let never_begun = MAGIC.starts_with(bytes) || is_empty(bytes);
+            if bytes.starts_with(MAGIC) && bytes.len() >= SEGMENT_HEAD {
+                at = SEGMENT_HEAD;
+            } else if bytes.starts_with(OLD_MAGIC) {
+                at = OLD_MAGIC.len();
+            } else if never_begun && !self.is_closed() {
                 return 0;
             } else {
-                // The segment is of another version, or was never begun: nothing in it can be read.
-                batch.torn += u64::from(!MAGIC.starts_with(bytes));
+                // The segment was never begun, or is of another version: nothing in it can be read.
+                batch.torn += u64::from(!never_begun);
                 return bytes.len();
             }
         }
@@ -124,6 +127,8 @@ impl Segment<'_> {
                 Parsed::Short if !chunk.at_end => break,
                 // The record is being written, or a failed write is about to be taken back.
                 Parsed::Short | Parsed::Damaged if !self.is_closed() => break,
+                // Its writer ended before it could cut off what it had allocated.
+                Parsed::Short | Parsed::Damaged if is_empty(&bytes[at..]) => at = bytes.len(),
                 Parsed::Short | Parsed::Damaged => {
                     batch.torn += 1;
                     at = next_record(bytes, at + 1);
@@ -152,6 +157,23 @@ impl Segment<'_> {
     fn is_closed(&self) -> bool {
         self.listing.is_closed(self.id)
     }
+}
+
+/// Whether nothing was written there.
+fn is_empty(bytes: &[u8]) -> bool {
+    bytes.iter().all(|it| *it == 0)
+}
+
+/// Returns how many bytes of a segment are written. A closed one may have zeros behind its records, which count.
+fn written(file: &mut File, closed: bool) -> io::Result<u64> {
+    let len = file.metadata()?.len();
+    if closed {
+        return Ok(len);
+    }
+    let mut head = Vec::with_capacity(SEGMENT_HEAD);
+    file.take(SEGMENT_HEAD as u64).read_to_end(&mut head)?;
+    let said = head.strip_prefix(MAGIC).and_then(|it| it.first_chunk()).map(|it| u64::from_le_bytes(*it));
+    Ok(said.filter(|it| *it > 0).map_or(len, |it| it.min(len)))
 }
 
 /// Returns where the next record begins that can be read, from `from` on; the end of `bytes` if there is none.
@@ -262,7 +284,7 @@ impl Reader {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
-        let len = file.metadata()?.len();
+        let len = written(&mut file, listing.is_closed(id))?;
         let segment = Segment { id, listing, stored: self.stored.get(&id).copied().unwrap_or(0) };
         let mut bytes = Vec::new();
         while cursor < len && batch.rows.len() < max {
@@ -317,7 +339,9 @@ impl Reader {
     fn count(&mut self, listing: &Listing) {
         let left = listing.segments.iter().map(|id| {
             let cursor = self.cursors.get(id).copied().unwrap_or(0);
-            fs::metadata(id.path(&self.dir)).map_or(0, |it| it.len().saturating_sub(cursor))
+            let len =
+                File::open(id.path(&self.dir)).and_then(|mut it| written(&mut it, listing.is_closed(*id)));
+            len.map_or(0, |it| it.saturating_sub(cursor))
         });
         self.backlog_bytes = left.sum();
     }

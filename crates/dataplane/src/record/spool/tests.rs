@@ -1,6 +1,11 @@
 //! Checks what must hold after any crash: no row is lost, and no committed row comes twice.
 
-use std::{fs, io::Write, path::Path, time::Duration};
+use std::{
+    fs,
+    io::{Seek, SeekFrom, Write},
+    path::Path,
+    time::Duration,
+};
 
 use gantry_domain::{
     KeyId, OrgId, Timestamp,
@@ -14,7 +19,11 @@ use uuid::Uuid;
 
 use super::{Lock, Reader, RowRef, SegmentLimits, Writer};
 
-const LIMITS: SegmentLimits = SegmentLimits { bytes: 16 << 20, age: Duration::from_mins(1) };
+const LIMITS: SegmentLimits = SegmentLimits { bytes: 16 << 20, age: Duration::from_mins(1), allocate: true };
+/// Both kinds of segments. Where the file system can allocate none, they are the same.
+const KINDS: [SegmentLimits; 2] = [LIMITS, SegmentLimits { allocate: false, ..LIMITS }];
+/// Bytes before the first record.
+const HEAD: usize = 16;
 
 fn row(n: u128) -> RowRef<'static> {
     RowRef {
@@ -68,6 +77,17 @@ impl Spool {
 
     fn path(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// Returns the only segment with its records and the zeros behind them.
+    fn log(&self) -> (std::path::PathBuf, Vec<u8>, usize) {
+        let log = self.logs().remove(0);
+        let mut bytes = fs::read(&log).unwrap();
+        let said = u64::from_le_bytes(bytes[8..HEAD].try_into().unwrap()) as usize;
+        let len = if said == 0 { bytes.len() } else { said };
+        let zeros = bytes.split_off(len);
+        assert!(zeros.iter().all(|it| *it == 0));
+        (log, bytes, zeros.len())
     }
 
     fn logs(&self) -> Vec<std::path::PathBuf> {
@@ -188,20 +208,70 @@ fn a_segment_stays_while_one_of_its_intents_is_open() {
 
 #[test]
 fn a_torn_tail_is_skipped_and_counted() {
+    for limits in KINDS {
+        let mut spool = Spool::new();
+        let mut writer = spool.writer(limits);
+        writer.finish(&row(1)).unwrap();
+        let (log, whole, _) = spool.log();
+        let mut file = fs::OpenOptions::new().write(true).open(&log).unwrap();
+        file.seek(SeekFrom::Start(whole.len() as u64)).unwrap();
+        file.write_all(&whole[HEAD..HEAD + 32]).unwrap();
+        let mut reader = Reader::open(spool.path()).unwrap();
+        assert_eq!(ids(&drain(&mut reader)), [row(1).id]);
+        // It could still be completed.
+        assert_eq!(reader.torn(), 0);
+        spool.boot(2);
+        let mut reader = Reader::open(spool.path()).unwrap();
+        assert_eq!(drain(&mut reader), []);
+        assert_eq!((reader.torn(), spool.logs().len()), (1, 0));
+    }
+}
+
+#[test]
+fn a_segment_has_as_much_left_as_was_written_and_not_read() {
+    for limits in KINDS {
+        let spool = Spool::new();
+        let mut writer = spool.writer(limits);
+        let mut reader = Reader::open(spool.path()).unwrap();
+        writer.finish(&row(1)).unwrap();
+        let (_, whole, _) = spool.log();
+        let batch = reader.read_batch(3).unwrap();
+        assert_eq!(reader.backlog_bytes(), whole.len() as u64);
+        reader.commit(batch).unwrap();
+        assert_eq!(reader.backlog_bytes(), 0);
+        writer.rotate(None);
+        writer.take_closed().into_iter().for_each(|it| it.sync().unwrap());
+        let (log, _, zeros) = spool.log();
+        assert_eq!((fs::metadata(&log).unwrap().len(), zeros), (whole.len() as u64, 0));
+    }
+}
+
+#[test]
+fn a_full_segment_is_followed_by_another_and_none_is_torn() {
+    for limits in KINDS {
+        let mut spool = Spool::new();
+        let mut writer = spool.writer(SegmentLimits { bytes: 1000, ..limits });
+        (0..50).for_each(|n| writer.finish(&row(n)).unwrap());
+        assert!(spool.logs().len() > 5, "{:?}", spool.logs());
+        // The last one was not closed.
+        spool.boot(2);
+        let mut reader = Reader::open(spool.path()).unwrap();
+        assert_eq!(ids(&drain(&mut reader)), (0..50).map(|n| row(n).id).collect::<Vec<_>>());
+        assert_eq!((reader.torn(), reader.backlog_bytes(), spool.logs().len()), (0, 0, 0));
+    }
+}
+
+#[test]
+fn segments_of_an_older_program_are_read() {
     let mut spool = Spool::new();
     let mut writer = spool.writer(LIMITS);
-    writer.finish(&row(1)).unwrap();
-    let log = spool.logs()[0].clone();
-    let whole = fs::read(&log).unwrap();
-    fs::OpenOptions::new().append(true).open(&log).unwrap().write_all(&whole[8..40]).unwrap();
-    let mut reader = Reader::open(spool.path()).unwrap();
-    assert_eq!(ids(&drain(&mut reader)), [row(1).id]);
-    // It could still be completed.
-    assert_eq!(reader.torn(), 0);
+    (0..3).for_each(|n| writer.finish(&row(n)).unwrap());
+    let (log, whole, _) = spool.log();
+    fs::write(&log, [b"GTYSPL1\n", &whole[HEAD..]].concat()).unwrap();
     spool.boot(2);
     let mut reader = Reader::open(spool.path()).unwrap();
-    assert_eq!(drain(&mut reader), []);
-    assert_eq!((reader.torn(), spool.logs().len()), (1, 0));
+    assert_eq!(ids(&drain(&mut reader)), [row(0).id, row(1).id, row(2).id]);
+    assert_eq!((reader.torn(), spool.logs().len()), (0, 0));
 }
 
 #[test]
@@ -227,22 +297,30 @@ fn a_failed_write_is_made_good_later() {
 proptest! {
     /// A spool that is cut off anywhere returns every row of which all bytes are left, and damage never makes up a row.
     #[test]
-    fn any_cut_and_any_damage_is_survived(n in 1_u128..20, cut: prop::sample::Index, flip: prop::sample::Index, damage: bool) {
+    fn any_cut_and_any_damage_is_survived(
+        n in 1_u128..20,
+        cut: prop::sample::Index,
+        flip: prop::sample::Index,
+        damage: bool,
+        kind: prop::sample::Index,
+        zeros: bool,
+    ) {
         let mut spool = Spool::new();
-        let mut writer = spool.writer(LIMITS);
+        let mut writer = spool.writer(*kind.get(&KINDS));
         (0..n).for_each(|n| writer.finish(&row(n)).unwrap());
-        let log = spool.logs()[0].clone();
-        let mut bytes = fs::read(&log).unwrap();
-        let size = (bytes.len() - 8) / n as usize;
-        let keep = 8 + cut.index(bytes.len() - 7);
+        let (log, mut bytes, behind) = spool.log();
+        let size = (bytes.len() - HEAD) / n as usize;
+        let keep = HEAD + cut.index(bytes.len() - HEAD + 1);
         bytes.truncate(keep);
-        let mut want: Vec<_> = (0..((keep - 8) / size) as u128).map(|n| row(n).id).collect();
-        if damage && bytes.len() > 8 {
-            let at = 8 + flip.index(bytes.len() - 8);
+        let mut want: Vec<_> = (0..((keep - HEAD) / size) as u128).map(|n| row(n).id).collect();
+        if damage && bytes.len() > HEAD {
+            let at = HEAD + flip.index(bytes.len() - HEAD);
             bytes[at] ^= 0x10;
-            let hit = (at - 8) / size;
+            let hit = (at - HEAD) / size;
             if hit < want.len() { want.remove(hit); }
         }
+        // A power loss may take the last blocks, and leave the length.
+        bytes.resize(bytes.len() + if zeros { behind } else { 0 }, 0);
         fs::write(&log, &bytes).unwrap();
         spool.boot(2);
         let rows = drain(&mut Reader::open(spool.path()).unwrap());

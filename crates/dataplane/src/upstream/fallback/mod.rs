@@ -30,7 +30,7 @@ use reply::Chunks;
 use request::completion;
 
 /// Longest plain answer, in bytes, that is held in memory to be reshaped.
-const MAX_ANSWER: usize = 64 << 20;
+const MAX_ANSWER: usize = 4 << 20;
 
 /// How a request is put to its engine.
 pub(crate) enum Form {

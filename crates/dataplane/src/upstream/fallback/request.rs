@@ -1,4 +1,9 @@
 //! Turns a chat's request into one for a completion. Parameters that both have keep their bytes.
+//!
+//! This runs on a data-plane thread, so the size of the chat is bounded, and of its messages only the texts are kept: a
+//! value in memory for everything that stands in them would take a hundred times their size.
+
+mod message;
 
 use std::fmt::Write as _;
 
@@ -6,6 +11,10 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::request::peek;
+use message::Message;
+
+/// Longest chat, in bytes, that is turned into a completion.
+const MAX_CHAT: usize = 2 << 20;
 
 /// Parameters that only chats have, or that only completions have and that mean nothing in a chat. Those that are added
 /// anew are here too.
@@ -42,14 +51,17 @@ const DROPPED: &[&str] = &[
     "top_logprobs",
 ];
 
-/// Returns the body for `/v1/completions`; `None` if the chat can't be written as plain text (no messages, an image),
-/// so that the engine has to refuse it.
+/// Returns the body for `/v1/completions`; `None` if the chat can't be written as plain text (no messages, an image) or
+/// is longer than 2 MiB, so that the engine has to refuse it.
 pub(crate) fn completion(chat: &[u8]) -> Option<Bytes> {
+    if chat.len() > MAX_CHAT {
+        return None;
+    }
     let members = peek::members(chat)?;
     // The last one counts, as for the engines' parsers.
     let last = |name: &str| members.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value);
     let set = |name: &str| last(name).filter(|it| *it != "null");
-    let messages: Vec<Value> = serde_json::from_str(last("messages")?).ok()?;
+    let messages: Vec<Message<'_>> = serde_json::from_str(last("messages")?).ok()?;
     let prompt = Value::from(prompt(&messages)?);
 
     let mut out = String::with_capacity(chat.len() + 64);
@@ -69,13 +81,12 @@ pub(crate) fn completion(chat: &[u8]) -> Option<Bytes> {
 }
 
 /// `System: …\n\nUser: …\n\nAssistant:`
-fn prompt(messages: &[Value]) -> Option<String> {
+fn prompt(messages: &[Message<'_>]) -> Option<String> {
     let mut out = String::new();
     for message in messages {
-        let content = text(&message["content"])?;
-        let role = speaker(message["role"].as_str()?)?;
-        if !content.is_empty() {
-            let _ = write!(out, "{role}: {content}\n\n");
+        let role = speaker(message.role.as_deref()?)?;
+        if !message.content.0.is_empty() {
+            let _ = write!(out, "{role}: {}\n\n", message.content.0);
         }
     }
     if out.is_empty() {
@@ -90,26 +101,6 @@ fn speaker(role: &str) -> Option<String> {
     let mut chars = role.chars();
     let first = chars.next()?.to_uppercase();
     Some(first.chain(chars).collect())
-}
-
-/// Returns the text of a content, which is given whole or in parts; empty if there is none, as beside a tool call.
-fn text(content: &Value) -> Option<String> {
-    match content {
-        Value::Null => Some(String::new()),
-        Value::String(text) => Some(text.clone()),
-        Value::Array(parts) => parts.iter().map(part).collect(),
-        _ => None,
-    }
-}
-
-fn part(part: &Value) -> Option<&str> {
-    match part {
-        Value::String(text) => Some(text),
-        _ if matches!(part["type"].as_str(), Some("text" | "input_text" | "output_text")) => {
-            part["text"].as_str()
-        }
-        _ => None,
-    }
 }
 
 #[cfg(test)]
@@ -166,9 +157,16 @@ mod tests {
             r#"[{"content":"x"}]"#,
             r#"[{"role":"user","content":[{"type":"image_url","image_url":{"url":"u"}}]}]"#,
             r#"[{"role":"user","content":7}]"#,
+            r#"[{"role":"user","content":[0,0]}]"#,
+            r#"[{"role":"user","content":[{"type":"text"}]}]"#,
+            r#"[{"role":"user","content":[{"text":"x"}]}]"#,
+            r#"[{"role":["user"],"content":"x"}]"#,
         ] {
             assert_eq!(told(&format!(r#"{{"model":"m","messages":{messages}}}"#)), None, "{messages}");
         }
         assert_eq!(told(r#"{"model":"m"}"#), None);
+        let long = |n: usize| format!(r#"{{"messages":[{{"role":"user","content":"{}"}}]}}"#, "x".repeat(n));
+        assert!(told(&long(MAX_CHAT - 100)).is_some());
+        assert_eq!(told(&long(MAX_CHAT)), None);
     }
 }

@@ -41,7 +41,11 @@ fn request(launch: &Launch, memlock: bool) -> Value {
         key_fingerprint: "bb",
     };
     let owner = Owner { instance: "db-1".to_owned() };
-    let surroundings = Surroundings { user: "1000:1001".to_owned(), network: "gantry-db-1".to_owned() };
+    let surroundings = Surroundings {
+        user: "1000:1001".to_owned(),
+        network: "gantry-db-1".to_owned(),
+        image: launch.image.clone(),
+    };
     serde_json::to_value(body(&spec, &owner, &surroundings, memlock)).unwrap()
 }
 

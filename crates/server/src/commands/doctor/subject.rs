@@ -8,7 +8,10 @@ use gantry_settings::{Entry, Origin, Settings, Sources};
 use rustix::process::getuid;
 
 use super::reachable;
-use crate::door::{self, Answer, Told};
+use crate::{
+    account::{self, Account, Refused},
+    door::{self, Answer, Told},
+};
 
 /// Advice for a running gateway without a local door: older versions have none.
 const SAY_SETTINGS: &str = "give its settings here too, such as `env DATA_DIR=… MODELS_DIR=… gantry doctor`; `make run` has its own \
@@ -26,6 +29,8 @@ pub(crate) struct Subject {
     /// Advice for the case that the running gateway has another data directory than `settings`; `None` if the data
     /// directory is known or the checks already mention it.
     pub(crate) if_other: Option<&'static str>,
+    /// Whether root gave up its rights for those of the user of the gateway.
+    pub(crate) was_root: bool,
 }
 
 impl Subject {
@@ -38,8 +43,16 @@ impl Subject {
         self.running.as_ref().is_some_and(|it| it.hides(name))
     }
 
-    /// Asks the gateway at `url`, else at the address that the settings of this shell name.
-    pub(crate) async fn find(settings: Settings, entries: &[Entry], url: Option<String>) -> Self {
+    /// Asks the gateway at `url`, else at the address that the settings of this shell name. Root has the rights of the user of
+    /// the gateway from then on, so this must run before the process has other threads.
+    ///
+    /// # Errors
+    /// This is root, and others can change the files that the settings name.
+    pub(crate) async fn find(
+        settings: Settings,
+        entries: &[Entry],
+        url: Option<String>,
+    ) -> Result<Self, Refused> {
         let url = url.unwrap_or_else(|| format!("http://{}", reachable(settings.listening.gateway_listen)));
         let n_given = entries.iter().filter(|it| it.origin != Origin::Default).count();
         let own = Check::ok("settings", format!("{} are readable, {n_given} of them given", entries.len()));
@@ -50,34 +63,48 @@ impl Subject {
             url,
             checks: vec![own],
             if_other: Some(SAY_SETTINGS),
+            was_root: false,
         };
         let answer = match doctor::local_port(&subject.url) {
-            Some(port) => door::ask(port).await,
+            Some(port) => door::ask(port, &subject.settings.data.data_dir).await,
             None => Answer::Nobody,
         };
         match answer {
             Answer::Nobody => {}
             Answer::Refused(uid) => {
-                let user = doctor::user_name(uid);
                 subject.if_other = None;
-                subject.checks.push(Check::warn(
-                    "same_gateway",
-                    format!("the running gateway belongs to the user {user}: only that user and root get its settings"),
-                    "The checks below are about the settings of this shell, not about that gateway.",
-                    &format!("sudo -u {user} gantry doctor"),
-                ));
+                subject.checks.push(refused(uid));
             }
-            Answer::Told(told, uid) => subject.take(told, uid, entries),
+            Answer::Told(told, uid) => subject.take(told, uid, entries)?,
         }
-        subject
+        // The files of a gateway in a container are not those of these names.
+        if subject.shares_files
+            && let Some(account) = account::of(&subject.settings)?
+        {
+            subject.become_user(&account)?;
+        }
+        Ok(subject)
+    }
+
+    /// Gives up root's rights.
+    fn become_user(&mut self, account: &Account) -> Result<(), Refused> {
+        account.enter()?;
+        self.was_root = true;
+        let found = format!("root works with the rights of {} here, as the gateway does", account.name());
+        self.checks.push(Check::ok("user", found));
+        Ok(())
     }
 
     /// Takes over the settings of the running gateway, unless the settings of this shell name another data directory.
-    fn take(&mut self, told: Box<Told>, uid: u32, entries: &[Entry]) {
+    fn take(&mut self, told: Box<Told>, uid: u32, entries: &[Entry]) -> Result<(), Refused> {
         if is_other(entries, &told.data_dir) {
             self.if_other =
                 Some("leave DATA_DIR out to check the running gateway, or stop it to start this one");
-            return;
+            return Ok(());
+        }
+        // Before anything that the user said is opened, such as a file that a setting names.
+        if getuid().is_root() && uid != 0 {
+            self.become_user(&Account::of(uid))?;
         }
         let mut texts: Vec<_> =
             told.given.iter().filter_map(|it| Some((it.name.clone(), it.text.clone()?))).collect();
@@ -90,23 +117,15 @@ impl Subject {
                 let means = "This program does not know its settings: the checks below are about those of this shell.";
                 self.checks.push(Check::warn("settings", found, means, "use the program of that version"));
                 self.if_other = None;
-                return;
+                return Ok(());
             }
         };
         let (user, pid, n) = (doctor::user_name(uid), told.pid, told.given.len());
-        self.checks = vec![Check::ok(
-            "settings",
-            format!("those of the running gateway (process {pid}, user {user}); {n} of them given"),
-        )];
+        let found = format!("those of the running gateway (process {pid}, user {user}); {n} of them given");
+        // In place of those of this shell.
+        self.checks.retain(|it| it.name != "settings");
+        self.checks.insert(0, Check::ok("settings", found));
         self.checks.extend(not_in_force(entries, &told));
-        if getuid().is_root() && uid != 0 {
-            self.checks.push(Check::warn(
-                "user",
-                format!("this is root, the gateway runs as {user}"),
-                &format!("Root may use every folder and Docker; whether {user} may can't be seen from here."),
-                &format!("sudo -u {user} gantry doctor"),
-            ));
-        }
         self.shares_files = told.shares_files();
         if self.shares_files {
             // Relative paths in its settings start at this directory. If this user may not enter it, they can't be
@@ -123,7 +142,32 @@ impl Subject {
         self.settings = settings;
         self.running = Some(told);
         self.if_other = None;
+        Ok(())
     }
+}
+
+/// Returns the check of a gateway whose settings are not known, since its door belongs to the user `uid`.
+fn refused(uid: u32) -> Check {
+    let user = doctor::user_name(uid);
+    let (found, fix) = if getuid().is_root() && uid != 0 {
+        (
+            format!(
+                "the user {user} holds the gateway's socket, and owns neither its port nor DATA_DIR: not believed"
+            ),
+            format!(
+                "if the gateway runs as {user}, name its DATA_DIR here; otherwise find the program: ss -xlp | grep gantry/"
+            ),
+        )
+    } else {
+        (
+            format!(
+                "the running gateway belongs to the user {user}: only that user and root get its settings"
+            ),
+            format!("sudo -u {user} gantry doctor"),
+        )
+    };
+    let means = "The checks below are about the settings of this shell, not about that gateway.";
+    Check::warn("same_gateway", found, means, &fix)
 }
 
 /// Returns whether the settings of this shell name another data directory than `data_dir`.

@@ -1,13 +1,17 @@
 //! Disks that are full, read-only or pulled out while a deployment job works.
 
-use std::{fs, os::unix::fs::MetadataExt};
+use std::{fs, os::unix::fs::MetadataExt, time::Instant};
 
-use gantry_testkit::{Client, Database, Gateway, Options, PATIENCE, SmallDisk, eventually, root_with};
+use gantry_testkit::{
+    Client, Database, Gateway, LooseDisk, Options, PATIENCE, SmallDisk, eventually, root_with,
+};
 use serde_json::{Value, json};
 
 use super::{
     EXPORT, IMPORT, JOBS, RESTORE, WEIGHTS, assert_whole, carry, completes, ended, export, fails, files,
-    folder, gantry, site, tiny,
+    folder, gantry,
+    kills::{all_content, url},
+    restored, site, tiny,
 };
 use crate::{
     support::{column, start},
@@ -78,7 +82,7 @@ async fn an_export_onto_a_read_only_disk_says_so() {
 }
 
 /// Starts an export of sparse weights, which takes seconds, and waits until it copies them.
-async fn copying(owner: &Client, path: &str, body: &Value) -> Value {
+pub(super) async fn copying(owner: &Client, path: &str, body: &Value) -> Value {
     let job = owner.post(path, body).await.expect(202);
     let place = format!("{JOBS}/{}", job["id"].as_str().unwrap());
     eventually("weights are copied", PATIENCE, async || {
@@ -200,4 +204,126 @@ async fn a_restore_without_room_leaves_the_old_database_and_completes_when_there
     let owner = gateway.owner().await;
     assert_eq!(ended(&owner, &job).await["status"], "completed");
     assert_eq!(names(&owner.get("/admin/orgs").await.expect(200)), 2);
+}
+
+/// A package with eight weights, and a gateway whose models folder is a small disk of these options.
+async fn to_disk(options: &str) -> (Gateway, Client, SmallDisk, tempfile::TempDir) {
+    let (here, owner) = site(Database::Sqlite).await;
+    for n in 0..8 {
+        fs::write(here.models_dir().join(format!("w{n}.gguf")), vec![n; 4096]).unwrap();
+    }
+    owner.post("/admin/models", &tiny()).await.expect(201);
+    export(&owner, "p").await;
+    let dir = tempfile::tempdir().unwrap();
+    let disk = SmallDisk::mount(&dir.path().join("models"), options);
+    fs::write(disk.path().join("own.gguf"), "mine").unwrap();
+    let options = Options::processes().env("MODELS_DIR", disk.path().to_str().unwrap());
+    let there = start(options).await;
+    carry(&here, &there, "p");
+    let owner = there.owner().await;
+    (there, owner, disk, dir)
+}
+
+/// An import into this disk fails with this reason and leaves nothing there; when the disk is remounted with the options `repaired`, it completes.
+async fn fails_until(owner: &Client, disk: &SmallDisk, why: &str, repaired: &str) {
+    let body = json!({ "output_dir": "p" });
+    let begun = Instant::now();
+    let said = fails(owner, IMPORT, &body).await;
+    println!("{said:?} after {:?}", begun.elapsed());
+    assert!(said.contains(why), "{said}");
+    let left: Vec<_> = fs::read_dir(disk.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(left, ["own.gguf"], "neither files nor a quarantine");
+    assert_eq!(owner.get("/admin/models").await.expect(200), json!([]));
+    disk.remount(repaired);
+    completes(owner, IMPORT, &body).await;
+    assert_eq!(files(disk.path()).len(), 10);
+    assert_eq!(fs::read_to_string(disk.path().join("own.gguf")).unwrap(), "mine");
+}
+
+/// The disk has room for the bytes of the weights, and not for the number of files.
+#[tokio::test]
+async fn an_import_onto_a_disk_that_gets_full_puts_nothing_in_place() {
+    if !root_with("deployment: a disk gets full in an import", &["mount"]) {
+        return;
+    }
+    let (_there, owner, disk, _dir) = to_disk("64m,nr_inodes=6").await;
+    fails_until(&owner, &disk, "No space left on device", "nr_inodes=100").await;
+}
+
+#[tokio::test]
+async fn an_import_into_a_read_only_models_folder_says_so() {
+    if !root_with("deployment: a read-only models folder", &["mount"]) {
+        return;
+    }
+    let (_there, owner, disk, _dir) = to_disk("64m").await;
+    disk.read_only();
+    fails_until(&owner, &disk, "Read-only file system", "rw").await;
+}
+
+#[tokio::test]
+async fn a_restore_whose_backup_can_t_be_written_changes_nothing() {
+    if !root_with("deployment: a read-only backup folder", &["mount"]) {
+        return;
+    }
+    for database in Database::one("deployment: a read-only backup folder") {
+        let (here, owner) = site(Database::Sqlite).await;
+        make_org(&owner, "Early").await;
+        export(&owner, "p").await;
+        let dir = tempfile::tempdir().unwrap();
+        let disk = SmallDisk::mount(&dir.path().join("disk"), "8m");
+        fs::create_dir_all(disk.path().join("p/db")).unwrap();
+        fs::copy(folder(&here, "p").join("db/dump.sql"), disk.path().join("p/db/dump.sql")).unwrap();
+        disk.read_only();
+        let options = Options::processes().on(database).env("EXPORT_DIRS", disk.path().to_str().unwrap());
+        let there = start(options).await;
+        let owner = there.owner().await;
+        make_org(&owner, "Late").await;
+        let before = all_content(&url(&there)).await;
+        let mut body = json!({ "output_dir": "p", "drop_existing": true });
+        let said = fails(&owner, RESTORE, &body).await;
+        assert!(said.contains("backup can't be written") && said.contains("Read-only file system"), "{said}");
+        assert_eq!(all_content(&url(&there)).await, before);
+        // Without the backup nothing has to be written there.
+        body["backup_first"] = json!(false);
+        let (owner, job) = restored(&there, &owner, &body).await;
+        assert_eq!((&job["status"], &job["error"]), (&json!("completed"), &Value::Null), "{job}");
+        let names = owner.get("/admin/orgs").await.expect(200);
+        assert_eq!(column(&names, "name").len(), 2, "{names}");
+    }
+}
+
+#[tokio::test]
+async fn an_export_whose_disk_is_pulled_out_fails_and_goes_on_when_it_is_back() {
+    if !root_with("deployment: a disk is pulled out", &["mount"]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let disk = LooseDisk::plugged(&dir.path().join("content"), &dir.path().join("disk"));
+    let options = Options::processes().env("EXPORT_DIRS", disk.path().to_str().unwrap());
+    let gateway = start(options).await;
+    let large = gateway.models_dir().join("large.gguf");
+    fs::File::create(&large).unwrap().set_len(LARGE).unwrap();
+    fs::write(gateway.models_dir().join("tiny.gguf"), WEIGHTS).unwrap();
+    let owner = gateway.owner().await;
+    owner.post("/admin/models", &tiny()).await.expect(201);
+    let body = json!({ "output_dir": "p", "tar_models": true });
+    let job = copying(&owner, EXPORT, &body).await;
+    disk.pull();
+    let begun = Instant::now();
+    let job = ended(&owner, &job).await;
+    println!("{} {:?} after it was pulled out", job["error"], begun.elapsed());
+    assert_eq!((&job["status"], &job["artifacts"]), (&json!("failed"), &Value::Null), "{job}");
+    assert!(job["error"].as_str().unwrap().contains("No such file"), "{job}");
+    assert_eq!(
+        files(disk.path()),
+        [""; 0].map(std::path::PathBuf::from),
+        "nothing is written beside the disk"
+    );
+    disk.plug();
+    assert!(!looks_whole(&disk.path().join("p")));
+    assert_eq!(fs::metadata(&large).unwrap().size(), LARGE);
+    let begun = Instant::now();
+    completes(&owner, EXPORT, &body).await;
+    println!("the next export took {:?}", begun.elapsed());
+    assert_whole(&disk.path().join("p"));
 }

@@ -1,10 +1,10 @@
 //! Packages that somebody made to do harm. `gantry package verify` and the import refuse them with the reason, nothing
 //! outside the quarantine is written, and the gateway goes on.
 
-use std::{fs, path::Path, process::Command};
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 use gantry_package::{
-    checksums::{Sha256Sum, checksums},
+    checksums::{Sha256Sum, line},
     manifest::{CHECKSUMS, MANIFEST, SIGNATURE},
 };
 use gantry_testkit::{Answer, Client, Database, Gateway, Options, root_with};
@@ -22,7 +22,7 @@ fn sum(text: &[u8]) -> String {
 }
 
 /// Writes a small package, and returns its manifest.
-fn package(dir: &Path) -> Value {
+pub(super) fn package(dir: &Path) -> Value {
     let model = json!({
         "format_version": 1, "created_at": "2026-01-02T03:04:05Z", "gateway_version": "0.1.0", "id": 1,
         "model": {
@@ -49,7 +49,7 @@ fn package(dir: &Path) -> Value {
 }
 
 /// Adds a file to the folder and to the manifest.
-fn put(dir: &Path, manifest: &mut Value, name: &str, text: &[u8]) {
+pub(super) fn put(dir: &Path, manifest: &mut Value, name: &str, text: &[u8]) {
     let path = dir.join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
@@ -57,7 +57,7 @@ fn put(dir: &Path, manifest: &mut Value, name: &str, text: &[u8]) {
 }
 
 /// Writes the manifest, whatever it says, and the checksums that belong to it.
-fn write(dir: &Path, manifest: &Value) {
+pub(super) fn write(dir: &Path, manifest: &Value) {
     write_text(dir, manifest, &manifest.to_string());
 }
 
@@ -68,7 +68,9 @@ fn write_text(dir: &Path, manifest: &Value, text: &str) {
     let files = manifest["files"].as_object().unwrap_or(&none).iter();
     let sums = files.filter_map(|(name, it)| Some((name.clone(), it["sha256"].as_str()?.parse().ok()?)));
     let own = (MANIFEST.to_owned(), Sha256Sum::of(text.as_bytes()));
-    fs::write(dir.join(CHECKSUMS), checksums(&sums.chain([own]).collect())).unwrap();
+    let sums: BTreeMap<String, Sha256Sum> = sums.chain([own]).collect();
+    let lines = sums.iter().map(|(name, sum)| line(name, *sum));
+    fs::write(dir.join(CHECKSUMS), lines.collect::<String>()).unwrap();
 }
 
 fn verify(dir: &Path, more: &[&str]) -> (bool, String) {
@@ -201,6 +203,20 @@ async fn names_and_links_that_lead_out_are_refused() {
         assert!(!whole, "{name} -> {to}: {said}");
         target.refuses(&format!("{name} -> {to}")).await;
     }
+    // Links that lead out by way of each other: of one package, and of one that was imported before.
+    let deep = "models/c/p/q/A";
+    for links in [
+        json!({ "models/x/up": "..", "models/l": "x/up/../canary" }),
+        json!({ deep: "../../..", "models/c/out": "p/q/A/../canary" }),
+        json!({ "models/l": "x/up/../canary" }),
+    ] {
+        let mut manifest = target.package();
+        manifest["links"] = links.clone();
+        write(&target.dir(), &manifest);
+        let (whole, said) = verify(&target.dir(), &[]);
+        assert!(!whole && said.contains("goes up behind a name"), "{links}: {said}");
+        target.refuses(&links.to_string()).await;
+    }
     let unknown = json!({ "output_dir": "evil", "manifest_file": "../../manifest.json" });
     target.package();
     let answer = target.owner.post(IMPORT_MODEL, &unknown).await;
@@ -221,6 +237,16 @@ async fn names_that_collide_and_fields_that_mislead_are_refused() {
             |it| it["files"]["models/b"] = it["files"]["models/a.gguf"].clone(),
             "folder",
         ),
+        (
+            "accents",
+            |it| {
+                for name in ["models/\u{e9}", "models/e\u{301}"] {
+                    it["files"][name] = it["files"]["models/a.gguf"].clone();
+                }
+            },
+            "accent",
+        ),
+        ("no version", |it| it["format_version"] = json!(0), "format version 0"),
         ("newer", |it| it["format_version"] = json!(2), "format version 2"),
         ("unknown field", |it| it["post_install"] = json!("touch canary"), "post_install"),
         ("unknown field of a file", |it| it["files"]["models/a.gguf"]["mode"] = json!(0o4755), "mode"),
@@ -372,6 +398,19 @@ async fn damaged_missing_extra_and_renamed_files_are_named() {
     assert!(whole, "{said}");
     super::completes(&target.owner, IMPORT, &json!({ "output_dir": "evil" })).await;
     assert_eq!(fs::read_to_string(target.gateway.models_dir().join("a.gguf")).unwrap(), "weights");
+}
+
+/// What macOS and Windows leave on a disk is named, and is no damage.
+#[tokio::test]
+async fn files_that_an_operating_system_left_are_named_as_litter() {
+    let target = Target::new().await;
+    target.package();
+    for name in [".DS_Store", "models/Thumbs.db", "models/._a.gguf"] {
+        fs::write(target.dir().join(name), "x").unwrap();
+    }
+    let (whole, said) = verify(&target.dir(), &[]);
+    assert!(whole && said.contains("`models/._a.gguf` was left by an operating system"), "{said}");
+    super::completes(&target.owner, IMPORT, &json!({ "output_dir": "evil" })).await;
 }
 
 /// The manifest of a model is the body of a create request, and is checked like one.

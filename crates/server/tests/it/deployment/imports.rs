@@ -55,6 +55,36 @@ async fn model_manifests_lists_the_models_of_a_package() {
     }
 }
 
+#[tokio::test]
+async fn what_is_in_a_package_is_known_before_an_import() {
+    let (gateway, owner) = site(Database::Sqlite).await;
+    owner.post("/admin/models", &tiny()).await.expect(201);
+    export(&owner, "p").await;
+    let show = async || owner.get("/admin/deployment/package-contents?output_dir=p").await.expect(200);
+    let found = show().await;
+    assert_eq!(
+        (&found["weights_bytes"], &found["hub_cache_bytes"], &found["base"], &found["settings"]),
+        (&json!(WEIGHTS.len()), &json!(0), &Value::Null, &json!(true)),
+        "{found}"
+    );
+    let database = &found["database"];
+    assert_eq!(database["kind"], "sqlite", "{found}");
+    let dump = fs::metadata(folder(&gateway, "p").join("db/dump.sql")).unwrap().len();
+    assert_eq!(database["size_bytes"], dump);
+    assert!(database["rows"].as_u64().is_some_and(|it| it > 0), "{found}");
+    // The whole is more than its parts: the program and the manifests are in it, too.
+    assert!(found["size_bytes"].as_u64().is_some_and(|it| it > dump + WEIGHTS.len() as u64), "{found}");
+    assert_eq!((&found["key_id"], &found["signature_problem"]), (&Value::Null, &Value::Null));
+    // Who says to have signed it is said, and what is no signature.
+    fs::write(folder(&gateway, "p").join("manifest.json.minisig"), "signed, really\n").unwrap();
+    let forged = show().await;
+    assert!(forged["signature_problem"].as_str().is_some_and(|it| it.contains("minisign")), "{forged}");
+    for (dir, status, code) in [("q", 404, "not_found"), ("..", 422, "path_not_allowed")] {
+        let path = format!("/admin/deployment/package-contents?output_dir={dir}");
+        assert_error(&owner.get(&path).await, status, code);
+    }
+}
+
 /// Two gateways, and the package `p` of the first one at the second one. Returns the second one, and the name of the
 /// manifest of the model `tiny`.
 async fn carried(database: Database, model: &Value) -> (Gateway, Client, String) {
@@ -68,7 +98,7 @@ async fn carried(database: Database, model: &Value) -> (Gateway, Client, String)
 }
 
 #[tokio::test]
-async fn import_model_says_what_it_would_do_and_does_it() {
+async fn import_model_dry_run_previews_the_import_without_changes_and_the_import_does_it() {
     for database in Database::one("deployment: import-model") {
         let (gateway, owner, file) = carried(database, &tiny()).await;
         let body = json!({ "output_dir": "p", "manifest_file": file });
@@ -110,7 +140,7 @@ async fn import_model_says_what_it_would_do_and_does_it() {
 }
 
 #[tokio::test]
-async fn import_model_reports_a_conflict_or_renames() {
+async fn import_model_conflict_strategy_error_reports_the_conflict_and_rename_appends_imported() {
     for database in Database::one("deployment: import-model, names") {
         let (gateway, owner, file) = carried(database, &tiny()).await;
         owner.post("/admin/models", &tiny()).await.expect(201);
@@ -154,7 +184,7 @@ async fn import_model_reports_a_conflict_or_renames() {
 }
 
 #[tokio::test]
-async fn import_model_warns_of_secrets_that_are_not_in_the_package() {
+async fn import_model_dry_run_warns_that_a_redacted_token_must_be_added_after_the_import() {
     let mut model = tiny();
     model["hub_token"] = json!("hf_secret");
     model["extra_env"] = json!({ "MY_TOKEN": "x" });

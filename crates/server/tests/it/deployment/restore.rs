@@ -60,7 +60,7 @@ async fn restore_database_brings_back_what_was_exported() {
 }
 
 #[tokio::test]
-async fn restore_database_backs_up_first_and_the_backup_brings_the_old_state_back() {
+async fn restore_database_backup_first_writes_a_backup_that_brings_the_old_state_back() {
     for database in Database::all("deployment: backup_first") {
         let (gateway, owner) = exported(database).await;
         let (owner, job) = restored(&gateway, &owner, &drop_existing("p")).await;
@@ -83,21 +83,30 @@ async fn restore_database_backs_up_first_and_the_backup_brings_the_old_state_bac
 }
 
 #[tokio::test]
-async fn restore_database_without_drop_existing_says_that_a_relation_already_exists() {
+async fn restore_database_drop_existing_deletes_what_is_there_and_without_it_a_relation_already_exists() {
     for database in Database::all("deployment: drop_existing") {
         let (gateway, owner) = exported(database).await;
         let said = fails(&owner, RESTORE, &json!({ "output_dir": "p" })).await;
         assert!(said.contains("relation already exists") && said.contains("drop_existing"), "{said}");
         assert_eq!(orgs(&owner).await, ["Default", "Early", "Late"]);
         assert!(!folder(&gateway, "p").join("db/pre_restore_backup").exists());
+        let mut body = drop_existing("p");
+        body["backup_first"] = json!(false);
+        let (owner, job) = restored(&gateway, &owner, &body).await;
+        assert_eq!((&job["status"], &job["error"]), (&json!("completed"), &Value::Null), "{job}");
+        assert_eq!(orgs(&owner).await, ["Default", "Early"]);
     }
 }
 
 #[tokio::test]
-async fn restore_database_takes_another_file_of_the_folder_and_none_outside() {
+async fn restore_database_reads_the_dump_from_the_db_directory_and_no_file_outside_the_folder() {
     for database in Database::one("deployment: db_file") {
         let (gateway, owner) = exported(database).await;
         let dir = folder(&gateway, "p");
+        // The name that is taken if none is given; nowhere else in the folder is one looked for.
+        fs::rename(dir.join("db/dump.sql"), dir.join("dump.sql")).unwrap();
+        assert_error(&owner.post(RESTORE, &drop_existing("p")).await, 404, "not_found");
+        fs::rename(dir.join("dump.sql"), dir.join("db/dump.sql")).unwrap();
         fs::copy(dir.join("db/dump.sql"), dir.join("db/other.sql")).unwrap();
         let mut body = drop_existing("p");
         body["db_file"] = json!("db/other.sql");
@@ -116,7 +125,7 @@ async fn restore_database_takes_another_file_of_the_folder_and_none_outside() {
 
 /// A dump of the real `pg_dump`, with the lines that its releases since August 2025 write.
 #[tokio::test]
-async fn restore_database_takes_a_dump_of_pg_dump_and_strips_its_restrict_lines() {
+async fn restore_database_strips_the_restrict_and_unrestrict_lines_of_pg_dump() {
     const TEST: &str = "deployment: pg_dump";
     let databases = Database::all(TEST);
     if !databases.contains(&Database::Postgres) {
@@ -211,5 +220,25 @@ async fn restore_database_takes_a_dump_of_any_database_into_any_other() {
             let check = owner.get("/admin/usage/integrity").await.expect(200);
             assert_eq!(check["ok"], true, "{check}");
         }
+    }
+}
+
+#[tokio::test]
+async fn restore_database_refuses_a_package_whose_manifest_is_damaged() {
+    for database in Database::one("deployment: a restore with a damaged manifest") {
+        let (gateway, owner) = exported(database).await;
+        let file = folder(&gateway, "p").join("manifest.json");
+        let whole = fs::read(&file).unwrap();
+        for damaged in [&whole[..whole.len() / 2], b"", b"{}"] {
+            fs::write(&file, damaged).unwrap();
+            let said = fails(&owner, RESTORE, &drop_existing("p")).await;
+            assert!(said.contains("manifest can't be used"), "{said}");
+            assert_eq!(orgs(&owner).await, ["Default", "Early", "Late"]);
+        }
+        // A dump that is part of no package is restored by itself.
+        fs::remove_file(&file).unwrap();
+        let (owner, job) = restored(&gateway, &owner, &drop_existing("p")).await;
+        assert_eq!(job["status"], "completed", "{job}");
+        assert_eq!(orgs(&owner).await, ["Default", "Early"]);
     }
 }

@@ -134,6 +134,7 @@ impl Normal {
             "prev_hash" => return "a".repeat(64),
             // How long a start took.
             "detail" if text.starts_with("after ") => return "after 5.2 s".to_owned(),
+            "revision" => return "kXz0w3J5mQ8vB2aT".to_owned(),
             "prefix" | "key_prefix" => return "gty_00000000".to_owned(),
             _ if is_size(text) => return "3.1 GiB".to_owned(),
             _ => {}

@@ -103,6 +103,11 @@ async fn keys(record: &mut Recorder, owner: &Client, user: i64) {
 async fn routing(record: &mut Recorder, gateway: &Gateway, owner: &Client) {
     let simulator = Simulator::start("").await;
     let key = simulator.join(gateway).await;
+    // The context's length is known once the engine was asked for it.
+    eventually("the gateway knows the context's length", PATIENCE, async || {
+        key.get("/v1/models/m").await.json["max_model_len"].is_number().then_some(())
+    })
+    .await;
     let messages = json!([{ "role": "user", "content": "Hello there" }]);
     record.send("listCallableModels", &key, "GET /v1/models", None).await;
     record.send("getCallableModel", &key, "GET /v1/models/m", None).await;
@@ -253,6 +258,8 @@ async fn packages(record: &mut Recorder) {
     record.send("listDeploymentJobs", &owner, "GET /admin/deployment/jobs", None).await;
     let line = "GET /admin/deployment/model-manifests?output_dir=2026-11-23";
     let listed = record.send("listModelManifests", &owner, line, None).await;
+    let line = "GET /admin/deployment/package-contents?output_dir=2026-11-23";
+    record.send("getPackageContents", &owner, line, None).await;
     let import = json!({
         "output_dir": "2026-11-23", "manifest_file": listed[0]["manifest_file"], "conflict_strategy": "rename",
     });

@@ -91,7 +91,8 @@ fn hub(path: &str) -> (&'static str, String) {
         }
         "/api/models/me/model" => (
             "200 OK",
-            json!({ "id": "me/model", "siblings": [{ "rfilename": "model.safetensors" }] }).to_string(),
+            json!({ "id": "me/model", "siblings": [{ "rfilename": "model.safetensors", "size": 4096 }] })
+                .to_string(),
         ),
         _ => ("404 Not Found", String::new()),
     }

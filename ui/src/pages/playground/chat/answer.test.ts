@@ -52,7 +52,15 @@ describe("an answer", () => {
     expect(shown()).toMatchObject({ state: "asking", parent: 1 });
     stream.delta({ reasoning: "Hm", ttft_ms: 80 });
     stream.delta({ text: "S", reasoning_ms: 20, tokens: 2 });
-    stream.delta({ text: "o.", tokens: 3, tool_calls: [{ name: "f", arguments: "{}" }] });
+    stream.delta({ text: "o", tokens: 3, tool_calls: [{ index: 0, name: "f", arguments: "{" }] });
+    stream.delta({
+      text: ".",
+      tokens: 3,
+      tool_calls: [
+        { index: 0, arguments: "}" },
+        { index: 1, name: "g" },
+      ],
+    });
     await vi.waitFor(() => expect(shown()?.text).toBe("So."));
     expect(shown()).toMatchObject({
       state: "writing",
@@ -60,7 +68,10 @@ describe("an answer", () => {
       ttft: 80,
       reasoningMs: 20,
       tokens: 3,
-      tools: [{ name: "f" }],
+      tools: [
+        { name: "f", arguments: "{}" },
+        { name: "g", arguments: "" },
+      ],
     });
     expect(knownChat(client, ID)?.answering).toBe(true);
     stream.end({ messages: [ANSWER] });

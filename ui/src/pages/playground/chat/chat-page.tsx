@@ -131,6 +131,7 @@ export default function ChatPage() {
                 draft={sessions[0] ?? "new"}
                 writing={writing}
                 blocked={blocked}
+                blind={panes.find((_, at) => constraints[at]?.supports_vision === false)?.model}
                 onSend={send}
                 aside={
                   panes.length === 1 && sessions.length > 0 ? (

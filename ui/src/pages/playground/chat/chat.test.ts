@@ -87,6 +87,7 @@ const vllm = {
   max_tokens_default: 512,
   request_defaults: { temperature: 0.6 },
   supports_system_prompt: true,
+  supports_vision: null,
 } as unknown as Constraints;
 
 describe("what is sent", () => {

@@ -18,6 +18,7 @@ import { useT } from "../t";
 import { useLocal } from "./local";
 import { readPicture, Thumbs } from "./pictures";
 import type { Question } from "./talk";
+import { useUnsent } from "./use-unsent";
 
 type ComposerProps = {
   /** Whose draft it is: each chat has its own. */
@@ -25,6 +26,8 @@ type ComposerProps = {
   writing: boolean;
   /** Why nothing can be sent, if so. */
   blocked?: string;
+  /** A model that is asked and sees no pictures. */
+  blind?: string;
   onSend: (question: Question) => Promise<void>;
   onStop: () => void;
   /** Up in an empty field. */
@@ -39,12 +42,21 @@ const MUCH = 20_000;
 const isPicture = (file: File) => file.type.startsWith("image/");
 
 /** The field for the next question. What is typed outlives a reload. */
-export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast, aside }: ComposerProps) {
+export function Composer({
+  draft,
+  writing,
+  blocked: why,
+  blind,
+  onSend,
+  onStop,
+  onEditLast,
+  aside,
+}: ComposerProps) {
   const t = useT();
   const format = useFormat();
   const [text, setText] = useLocal(`draft.${draft}`, "");
   const [pasted, setPasted] = useLocal(`pasted.${draft}`, "");
-  const [pictures, setPictures] = useState<string[]>([]);
+  const [pictures, setPictures] = useUnsent(draft);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
   const field = useRef<HTMLTextAreaElement>(null);
@@ -53,6 +65,7 @@ export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast, 
   useEffect(() => {
     if (matchMedia("(hover: hover)").matches) field.current?.focus({ preventScroll: true });
   }, [draft]);
+  const blocked = why ?? (blind && pictures.length > 0 ? t.composer.blind(blind) : undefined);
   const empty = text.trim() === "" && pasted === "" && pictures.length === 0;
   const send = async () => {
     if (empty || busy || writing || blocked) return;
@@ -63,7 +76,7 @@ export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast, 
       setText("");
       await onSend({ text: [pasted, sent].filter(Boolean).join("\n\n"), pictures });
       setPasted("");
-      setPictures([]);
+      setPictures(() => []);
     } catch (caught) {
       setText(sent);
       setError(caught);
@@ -93,7 +106,8 @@ export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast, 
     const found = [...files].filter(isPicture);
     if (found.length === 0) return;
     event.preventDefault();
-    void add(found);
+    if (blind) toastError(new Error(t.composer.blind(blind)));
+    else void add(found);
   };
   const pasteMuch = (event: ClipboardEvent) => {
     const more = event.clipboardData.getData("text/plain");
@@ -120,7 +134,10 @@ export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast, 
           pasteMuch(event);
         }}
       >
-        <Thumbs pictures={pictures} onRemove={(at) => setPictures(pictures.filter((_, it) => it !== at))} />
+        <Thumbs
+          pictures={pictures}
+          onRemove={(at) => setPictures((old) => old.filter((_, it) => it !== at))}
+        />
         {pasted && (
           <p className="flex items-center gap-1 self-start rounded-md border border-line bg-hover pl-2 text-sm">
             {t.composer.pasted(format.integer(pasted.length))}
@@ -143,12 +160,14 @@ export function Composer({ draft, writing, blocked, onSend, onStop, onEditLast, 
           )}
         />
         <div className="flex items-center gap-2">
-          <IconButton
-            icon={ImagePlus}
-            size="sm"
-            label={t.composer.addPicture}
-            onClick={() => picker.current?.click()}
-          />
+          {!blind && (
+            <IconButton
+              icon={ImagePlus}
+              size="sm"
+              label={t.composer.addPicture}
+              onClick={() => picker.current?.click()}
+            />
+          )}
           <input
             ref={picker}
             type="file"

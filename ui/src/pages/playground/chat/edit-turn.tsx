@@ -1,25 +1,43 @@
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { useT as useCommonT } from "@/i18n";
 import { Button } from "@/kit/button";
 import { ErrorNote } from "@/kit/error-state";
 import { TextArea } from "@/kit/inputs";
 import { useT } from "../t";
+import { picturesOf } from "./kept";
+import { Thumbs } from "./pictures";
+import type { Question } from "./talk";
+import type { Turn } from "./tree";
 
-type EditTurnProps = { text: string; onSend: (text: string) => Promise<void>; onCancel: () => void };
+type EditTurnProps = {
+  session: string;
+  turn: Turn;
+  onSend: (question: Question) => Promise<void>;
+  onCancel: () => void;
+};
 
 /** A question that is being changed. It is sent as another version: the first one, and what followed it, stay. */
-export function EditTurn({ text: before, onSend, onCancel }: EditTurnProps) {
+export function EditTurn({ session, turn, onSend, onCancel }: EditTurnProps) {
   const t = useT();
   const c = useCommonT();
-  const [text, setText] = useState(before);
+  const [text, setText] = useState(turn.content);
+  // `undefined`: this browser has not said yet which pictures it keeps.
+  const [pictures, setPictures] = useState<string[] | undefined>(turn.facts.pictures ? undefined : []);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
+  useEffect(() => {
+    let current = true;
+    if (turn.facts.pictures) void picturesOf(session, turn.id).then((found) => current && setPictures(found));
+    return () => {
+      current = false;
+    };
+  }, [session, turn.id, turn.facts.pictures]);
   const send = async () => {
-    if (busy || text.trim() === "") return;
+    if (busy || !pictures || (text.trim() === "" && pictures.length === 0)) return;
     setBusy(true);
     setError(undefined);
     try {
-      await onSend(text);
+      await onSend({ text, pictures });
     } catch (caught) {
       setError(caught);
       setBusy(false);
@@ -27,6 +45,10 @@ export function EditTurn({ text: before, onSend, onCancel }: EditTurnProps) {
   };
   return (
     <div className="flex flex-col gap-2">
+      <Thumbs
+        pictures={pictures ?? []}
+        onRemove={(at) => setPictures(pictures?.filter((_, it) => it !== at))}
+      />
       <TextArea
         autoFocus
         aria-label={t.turn.edit}

@@ -29,12 +29,16 @@ async function run<T>(
   }
 }
 
-/** Keeps the pictures of a question, as `data:` addresses. */
-export const keepPictures = (session: string, message: number, pictures: string[]) =>
-  run("readwrite", (it) => it.put(pictures, `${session} ${message}`));
+/** Keeps the pictures of a question, as `data:` addresses. `message` is its id, or the word of one that is not sent yet. */
+export const keepPictures = (session: string, message: number | string, pictures: string[]) => {
+  const key = `${session} ${message}`;
+  return pictures.length > 0
+    ? run("readwrite", (it) => it.put(pictures, key))
+    : run("readwrite", (it) => it.delete(key));
+};
 
 /** Returns the pictures of a question, if this browser has them. */
-export const picturesOf = async (session: string, message: number): Promise<string[]> =>
+export const picturesOf = async (session: string, message: number | string): Promise<string[]> =>
   (await run<string[]>("readonly", (it) => it.get(`${session} ${message}`))) ?? [];
 
 /** Forgets the pictures of a chat; without `session`, of all. */

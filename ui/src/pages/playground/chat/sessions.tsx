@@ -96,9 +96,9 @@ function Row({ chat, open, onDelete }: { chat: ChatSummary; open: boolean; onDel
           {chat.title}
         </span>
         <span className="flex gap-2 text-ink-2 text-xs">
-          <span className="truncate" title={chat.model_name}>
+          <bdi className="truncate" title={chat.model_name}>
             {chat.model_name}
-          </span>
+          </bdi>
           {chat.answering ? (
             <span className="ml-auto flex shrink-0 items-center gap-1 text-busy">
               <StateShape tone="busy" />

@@ -2,12 +2,13 @@ import { ChevronLeft, ChevronRight, Pencil, RotateCw } from "lucide-react";
 import { IconButton } from "@/kit/button";
 import { CopyButton } from "@/kit/copy";
 import { useT } from "../t";
+import type { Question } from "./talk";
 import { splitReasoning, type Turn } from "./tree";
 
 /** What can be done with a message. */
 export type TurnCommands = {
   startEdit: (id: number | null) => void;
-  edit: (turn: Turn, text: string) => Promise<void>;
+  edit: (turn: Turn, question: Question) => Promise<void>;
   regenerate: (turn: Turn) => void;
   goOn: (turn: Turn) => void;
   show: (id: number) => void;

@@ -60,9 +60,10 @@ export const TurnView = memo(function TurnView(props: TurnProps) {
   if (own && editing)
     return (
       <EditTurn
-        text={turn.content}
+        session={session}
+        turn={turn}
         onCancel={() => commands.startEdit(null)}
-        onSend={(text) => commands.edit(turn, text)}
+        onSend={(question) => commands.edit(turn, question)}
       />
     );
   const actions = (

@@ -106,9 +106,9 @@ export function useConversation({ session, model, parameters, onEditing }: Of) {
     };
     return {
       startEdit: onEditing,
-      edit: async (turn, text) => {
+      edit: async (turn, question) => {
         const { model, parameters } = now.current;
-        await say(client, { session, model, parameters }, before(turn), { text, pictures: [] });
+        await say(client, { session, model, parameters }, before(turn), question);
         setUrl({ at: undefined });
         onEditing(null);
       },

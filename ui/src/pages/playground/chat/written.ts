@@ -15,12 +15,14 @@ export type Begin = {
   request_id: string;
 };
 
+/** What is to be appended to a tool call, which begins with its first part. */
+export type ToolPart = { index: number; name?: string; arguments?: string };
+
 export type Delta = {
   /** What is to be appended. */
   reasoning?: string;
   text?: string;
-  /** All calls so far. */
-  tool_calls?: ToolCall[];
+  tool_calls?: ToolPart[];
   /** Pieces so far: about one for each token. */
   tokens: number;
   /** From the start to the first piece. */
@@ -60,10 +62,20 @@ export const nothing = (): Written => ({
 export function take(written: Written, delta: Delta): void {
   if (delta.reasoning) written.reasoning += delta.reasoning;
   if (delta.text) written.text += delta.text;
-  if (delta.tool_calls) written.tools = delta.tool_calls;
+  if (delta.tool_calls) written.tools = joined(written.tools, delta.tool_calls);
   written.tokens = delta.tokens;
   written.ttft = delta.ttft_ms ?? written.ttft;
   written.reasoningMs = delta.reasoning_ms ?? written.reasoningMs;
+}
+
+/** Returns the calls with what has come of them: new objects for those that have changed. */
+function joined(tools: ToolCall[], parts: ToolPart[]): ToolCall[] {
+  const all = [...tools];
+  for (const { index, name = "", arguments: more = "" } of parts) {
+    const before = all[index] ?? { name: "", arguments: "" };
+    all[index] = { name: before.name + name, arguments: before.arguments + more };
+  }
+  return Array.from(all, (it) => it ?? { name: "", arguments: "" });
 }
 
 /** Returns the error of an `end`. */
