@@ -61,10 +61,11 @@ fn a_file_that_changed_is_read_again_whatever_its_times_say() {
 
 /// Prints what it took (`--no-capture`); the numbers are no part of the verdict.
 #[test]
-fn two_hundred_files_are_the_same_the_second_time() {
+fn many_files_are_the_same_the_second_time() {
     let (dir, cache) = (TempDir::new().unwrap(), Arc::default());
     let built = model(32, 30_000);
-    for n in 0..200 {
+    // As many as a slow machine reads within the time that one look takes at most.
+    for n in 0..20 {
         write(&dir.path().join(format!("model-{n:03}-F16.gguf")), &built);
     }
     let timed = |what: &str| {
@@ -74,11 +75,11 @@ fn two_hundred_files_are_the_same_the_second_time() {
         serde_json::to_value(found).unwrap()
     };
     let (cold, warm) = (timed("cold"), timed("warm"));
-    assert_eq!(cold, warm);
-    assert_eq!(cold["gguf_validation"]["valid_files"], 200);
+    assert!(cold == warm, "another answer the second time");
+    assert_eq!(cold["gguf_validation"]["valid_files"], 20);
     // A second look does not find a file that can't be read any more, so it really did look again.
     fs::write(dir.path().join("model-000-F16.gguf"), b"").unwrap();
-    assert_eq!(timed("one changed")["gguf_validation"]["valid_files"], 199);
+    assert_eq!(timed("one changed")["gguf_validation"]["valid_files"], 19);
 }
 
 #[test]
