@@ -103,6 +103,14 @@ describe("an answer", () => {
     expect(server.lines().filter((it) => it.includes("completions"))).toEqual([`POST ${COMPLETIONS}`]);
   });
 
+  it("that was refused stays refused when the chat was still said to be answered", async () => {
+    server.next(`POST ${COMPLETIONS}`, refusal(400, "invalid_request"));
+    await asking();
+    server.next(`GET ${COMPLETIONS}/current`, nothing);
+    await follow(client, ID);
+    expect(shown()).toMatchObject({ state: "failed", error: { status: 400 } });
+  });
+
   it("that ended with an error and no text says why", async () => {
     const stream = answering();
     server.next(`POST ${COMPLETIONS}`, stream.open);

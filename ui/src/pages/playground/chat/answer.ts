@@ -61,8 +61,10 @@ const following =
 
 /** Shows an answer that the gateway is writing already: after a reload, or in a second tab. */
 export async function follow(client: QueryClient, session: string): Promise<void> {
-  if (readings.has(session) || runningOf(session)?.state === "unsaved") return;
-  dropRunning(session);
+  const state = runningOf(session)?.state;
+  if (readings.has(session) || state === "unsaved") return;
+  // What is known of the chat may be older than a refusal: that stays until there is an answer.
+  if (state !== "failed") dropRunning(session);
   await run(client, session);
 }
 
@@ -117,7 +119,7 @@ async function run(client: QueryClient, session: string, first?: Connect): Promi
       const running = runningOf(session);
       const error =
         "lost" in outcome ? outcome.lost : "refused" in outcome ? outcome.refused : running?.error;
-      if (running) setRunning({ ...running, state: "lost", error });
+      if (running && running.state !== "failed") setRunning({ ...running, state: "lost", error });
       // A connection that held for a while was a good one: the next is tried at once.
       if (performance.now() - before > LONGEST_WAIT) wait = FIRST_WAIT;
       await sleep(wait, aborter.signal);
@@ -219,8 +221,9 @@ function finish({ client, session }: Reading, end: End): void {
 }
 
 /** The gateway or the engine refused the question. */
-function refused({ session, stopped }: Reading, error: ApiError): void {
+function refused({ client, session, stopped }: Reading, error: ApiError): void {
   const running = runningOf(session);
+  setAnswering(client, session, false);
   if (running && !stopped) setRunning({ ...running, state: "failed", error });
   else dropRunning(session);
 }
@@ -235,6 +238,7 @@ async function settled({ client, session, asked, aborter, stopped }: Reading): P
       const running = runningOf(session);
       const { answering, messages } = await readChat(client, session);
       if (answering) return false;
+      if (running?.state === "failed") return true;
       if (running && !isStored(running, messages)) continue;
       dropRunning(session);
       return true;
