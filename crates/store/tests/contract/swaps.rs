@@ -92,7 +92,9 @@ on_both! {
                 break;
             }
         }
-        assert!(ends.contains("load") && ends.contains("swap") && ends.contains("all"), "{ends:?}");
+        // A drop in mid-swap leaves either: SQLite's own thread may have done what it was told before the drop.
+        let in_swap = ends.contains("swap") || ends.contains("new");
+        assert!(ends.contains("load") && in_swap && ends.contains("all"), "{ends:?}");
         assert_eq!(left_schemas(db).await, [""; 0]);
     }
 
