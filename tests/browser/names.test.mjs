@@ -59,6 +59,34 @@ export default async function () {
       await look(page, `names-${title.toLowerCase()}`);
     });
 
+  await test("names of models have the widest column at every width, in both languages", async () => {
+    const real = ["qwen2.5-0.5b-instruct-q4_k_m", "mistral-7b-instruct-v0.3", "bge-m3", "llama-3.2-1b-instruct-q4_k_m"];
+    for (const name of real) await api("POST", "/admin/models", { served_name: name, engine_type: "llamacpp", local_path: file });
+    for (const locale of ["en-GB", "de-DE"]) {
+      const list = await gateway.page({ as: "ada", locale });
+      for (const width of [390, 900, 1024, 1280, 1440]) {
+        await list.setViewportSize({ width, height: 900 });
+        await list.goto(`${gateway.ui}/models`);
+        await list.getByText(real[0], { exact: true }).first().waitFor();
+        const wrong = await list.evaluate((known) => {
+          const box = (it) => it.getBoundingClientRect();
+          return [...document.querySelectorAll("main table tbody tr")].flatMap((row) => {
+            const [first, ...others] = [...row.cells].filter((it) => box(it).width > 0);
+            const name = first?.querySelector("bdi");
+            if (!name || !known.includes(name.title || name.textContent)) return [];
+            const wider = others.filter((it) => box(it).width > box(first).width);
+            const over = others.filter((it) => box(it).left < box(name).right - 1 && getComputedStyle(it).position !== "sticky");
+            const narrow = box(name).width < Math.min(110, name.textContent.length * 5);
+            return [...wider, ...over].map((it) => it.textContent).concat(narrow ? [`${box(name).width} px`] : []);
+          });
+        }, real);
+        assert.deepEqual(wrong, [], `${locale}, ${width} px`);
+        await look(list, `names-models-${locale}-${width}`);
+      }
+      await list.close();
+    }
+  });
+
   await test("the page of a model, its file and its settings", async () => {
     for (const [at, name] of names.entries()) {
       await page.goto(`${gateway.ui}/models/${ids.models[at]}?tab=configuration`);

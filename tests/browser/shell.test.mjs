@@ -113,6 +113,8 @@ export default async function () {
     assert.equal(await state(), "running");
     await dialog.getByRole("button", { name: "Stop", exact: true }).click();
     await until("the stop", async () => (await state()) === "stopped");
+    // Its page would ask for it once more, and be told that it is gone.
+    await open("/", "Overview");
     await api("DELETE", `/admin/models/${model.id}`);
   });
 

@@ -46,7 +46,7 @@ def packages(database):
         for package in (whole, parts, later):
             package.check()
             header, rows, proof = reader.dump(package.content("db/dump.sql").decode(), reader.kinds(MIGRATIONS))
-            assert header["database"] == database and header["secrets"] == "redacted", header
+            assert header["database"] == database and header["secrets"] == "without_env", header
             names = {row["name"] for row in rows["orgs"]}
             assert ("Back\\\\slash and “more”" in names) == (package is not whole), names
             assert proof["usage"]["requests"] == package.manifest["contents"]["database"]["requests"]

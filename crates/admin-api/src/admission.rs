@@ -57,6 +57,13 @@ pub(crate) struct Asked {
     path: MatchedPath,
 }
 
+impl Asked {
+    /// Whether it changes what others see, and leaves a row in the audit log. What users change of their own has other bounds.
+    fn is_bounded_change(&self) -> bool {
+        !self.method.is_safe() && self.path.as_str().starts_with("/admin/")
+    }
+}
+
 /// Refuses what has no row in the route table, whatever router it comes from: nobody may call it. Runs for matched routes
 /// only.
 pub(crate) async fn require_policy(mut request: Request, next: Next) -> Response {
@@ -108,6 +115,13 @@ pub(crate) async fn enforce(
             Ok(arrived) => arrived,
             Err(problem) => return problem.into_response(),
         };
+    if let Some(caller) = &caller
+        && asked.is_bounded_change()
+        && let Some(org) = caller.scope()
+        && let Err(problem) = app.bounds.changes.begin(org, app.steady.now())
+    {
+        return problem.into_response();
+    }
     match caller {
         Some(caller) => {
             let origin = Origin { token: caller.origin.token, ..origin };

@@ -18,6 +18,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::{
     body_room::BodyRoom,
+    changes::Changes,
     chat::Answers,
     cookies::Cookies,
     disk::Disk,
@@ -27,6 +28,7 @@ use crate::{
     password::Passwords,
     ports::{Allowances, Checks, DataPlane, Deployment, Engines, Hub, Images, Inference, Monitor},
     seats::Seats,
+    session_uses::SessionUses,
     throttle::Throttle,
     tokens::uses::TokenUses,
 };
@@ -82,6 +84,7 @@ pub struct Accounts {
     pub throttle: Throttle,
     /// Counts guesses at the current password in requests that change it.
     pub guesses: Guesses,
+    pub session_uses: SessionUses,
     pub token_uses: TokenUses,
     /// The token that a bootstrap request must carry, unless it comes from the gateway's own user or root on this
     /// machine.
@@ -105,6 +108,7 @@ pub struct Bounds {
     /// The memory for bodies of requests, and for answers.
     pub body_room: BodyRoom,
     pub answer_room: BodyRoom,
+    pub changes: Changes,
     /// Limits the reads of usage that may take long.
     pub long_reads: LongReads,
 }

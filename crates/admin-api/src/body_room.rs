@@ -11,8 +11,8 @@ use parking_lot::{Mutex, MutexGuard};
 /// Bytes of each body that are not counted: nearly all bodies are smaller, and lie in the buffer of their connection
 /// anyway.
 const FREE: usize = 16 << 10;
-/// Most bytes of all bodies of one user: four of the largest size, as a page with four models side by side sends them.
-const OF_USER: usize = 32 << 20;
+/// Most bytes of all bodies together, if the gateway may have eight times as much memory. A user gets a quarter of them: four of the largest size,
+/// as a page with four models side by side sends them.
 const ALL: usize = 128 << 20;
 /// Bodies of up to this size get room when others have taken a half of it; administrators when they have taken three
 /// quarters. So nobody's large bodies keep others from their chats, nor administrators from their work.
@@ -24,6 +24,8 @@ const RETRY_AFTER_SEC: u64 = 1;
 #[derive(Debug, Clone)]
 pub struct BodyRoom {
     taken: Arc<Mutex<Taken>>,
+    /// Most bytes of all bodies.
+    all: usize,
     words: Words,
 }
 
@@ -50,24 +52,30 @@ pub(crate) struct Room {
 }
 
 impl BodyRoom {
-    /// Room for the bodies of requests.
-    pub fn of_requests() -> Self {
-        Self::with(Words {
-            own: "the bodies that you send at the same time are too many or too large",
-            all: "the gateway's memory for request bodies is full",
-        })
+    /// Room for the bodies of requests: at most `most` bytes.
+    pub fn of_requests(most: usize) -> Self {
+        Self::with(
+            most,
+            Words {
+                own: "the bodies that you send at the same time are too many or too large",
+                all: "the gateway's memory for request bodies is full",
+            },
+        )
     }
 
-    /// Room for answers.
-    pub fn of_answers() -> Self {
-        Self::with(Words {
-            own: "the answers that you read at the same time are too many or too large",
-            all: "the gateway's memory for answers is full",
-        })
+    /// Room for answers: at most `most` bytes.
+    pub fn of_answers(most: usize) -> Self {
+        Self::with(
+            most,
+            Words {
+                own: "the answers that you read at the same time are too many or too large",
+                all: "the gateway's memory for answers is full",
+            },
+        )
     }
 
-    fn with(words: Words) -> Self {
-        Self { taken: Arc::default(), words }
+    fn with(most: usize, words: Words) -> Self {
+        Self { taken: Arc::default(), all: most.min(ALL), words }
     }
 
     pub(crate) fn room(&self, user: Option<(UserId, Role)>) -> Room {
@@ -77,14 +85,14 @@ impl BodyRoom {
     fn lock(&self) -> MutexGuard<'_, Taken> {
         self.taken.lock()
     }
-}
 
-/// Returns how much all bodies together may take for one of this length to get room.
-fn share(role: Role, length: usize) -> usize {
-    match role {
-        Role::Admin | Role::Owner => ALL,
-        Role::User | Role::OrgAdmin if length <= SMALL => ALL / 4 * 3,
-        Role::User | Role::OrgAdmin => ALL / 2,
+    /// Returns how much all bodies together may take for one of this length to get room.
+    fn share(&self, role: Role, length: usize) -> usize {
+        match role {
+            Role::Admin | Role::Owner => self.all,
+            Role::User | Role::OrgAdmin if length <= SMALL => self.all / 4 * 3,
+            Role::User | Role::OrgAdmin => self.all / 2,
+        }
     }
 }
 
@@ -108,9 +116,9 @@ impl Room {
         }
         let mut taken = self.of.lock();
         let own = taken.by_user.get(&user).copied().unwrap_or_default();
-        let message = if own + more > OF_USER {
+        let message = if own + more > self.of.all / 4 {
             self.of.words.own
-        } else if taken.all + more > share(role, length) {
+        } else if taken.all + more > self.of.share(role, length) {
             self.of.words.all
         } else {
             taken.all += more;
@@ -149,7 +157,7 @@ mod tests {
 
     #[test]
     fn one_user_leaves_room_for_others_and_all_is_given_back() {
-        let all = BodyRoom::of_requests();
+        let all = BodyRoom::of_requests(usize::MAX);
         let (mut rooms, large) = (Vec::new(), 12 << 20);
         let mut fill = |user| {
             let fits = |room: &mut Room| room.grow(large / 2).and_then(|()| room.grow(large)).is_ok();

@@ -86,11 +86,14 @@ impl Cookies {
         HeaderValue::from_str(&text).ok()
     }
 
-    /// Returns the new end of a session that is used now, if it is worth a write: if it is more than a tenth of the
-    /// lifetime later than the known end.
-    pub(crate) fn extended(&self, session: &Session, now: Timestamp) -> Option<Timestamp> {
-        let until = now.plus(self.ttl).min(session.created_at.plus(ABSOLUTE_LIFETIME));
-        (until.since(session.expires_at) > self.ttl / 10).then_some(until)
+    /// Returns the new end of a session that is used now.
+    pub(crate) fn extended(&self, session: &Session, now: Timestamp) -> Timestamp {
+        now.plus(self.ttl).min(session.created_at.plus(ABSOLUTE_LIFETIME))
+    }
+
+    /// Whether a new end is worth a write: it is more than a tenth of the lifetime later than the stored one.
+    pub(crate) fn is_worth_a_write(&self, session: &Session, until: Timestamp) -> bool {
+        until.since(session.expires_at) > self.ttl / 10
     }
 }
 
@@ -118,11 +121,15 @@ mod tests {
         let cookies = cookies("one");
         let hours = |n: i64| Timestamp(n * 3_600_000);
         let (mut session, _) = cookies.issue(UserId(1), hours(0)).unwrap();
-        assert_eq!(cookies.extended(&session, Timestamp(60_000)), None, "not worth a write");
-        assert_eq!(cookies.extended(&session, hours(2)), Some(hours(10)));
+        let at = |session: &Session, now| {
+            let until = cookies.extended(session, now);
+            (until, cookies.is_worth_a_write(session, until))
+        };
+        assert_eq!(at(&session, Timestamp(60_000)), (Timestamp(8 * 3_600_000 + 60_000), false));
+        assert_eq!(at(&session, hours(2)), (hours(10), true));
         let long = Cookies::new("one".to_owned().into(), false, Duration::from_hours(1000));
         assert_eq!(long.issue(UserId(1), hours(0)).unwrap().0.expires_at, hours(7 * 24));
         session.expires_at = hours(7 * 24 - 4);
-        assert_eq!(cookies.extended(&session, hours(7 * 24 - 4)), Some(hours(7 * 24)));
+        assert_eq!(at(&session, hours(7 * 24 - 4)), (hours(7 * 24), true));
     }
 }

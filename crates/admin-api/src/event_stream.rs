@@ -27,17 +27,34 @@ pub(crate) const COMMENT: &str = ": still here\n\n";
 pub(crate) const KIND: &str = "text/event-stream";
 
 /// Server-sent events of the type `M`, for as long as the reader stays.
-pub(crate) struct EventStream<M>(Body, PhantomData<M>);
+pub(crate) struct EventStream<M> {
+    body: Body,
+    has_end: bool,
+    kind: PhantomData<M>,
+}
+
+/// Marks an answer whose events have an end of their own: a gateway that stops lets it come to that.
+#[derive(Debug, Clone, Copy)]
+pub struct HasEnd;
 
 impl<M> EventStream<M> {
     pub(crate) fn of(texts: impl Stream<Item = Result<String, Infallible>> + Send + 'static) -> Self {
-        Self(Body::from_stream(texts), PhantomData)
+        Self { body: Body::from_stream(texts), has_end: false, kind: PhantomData }
+    }
+
+    /// One that ends by itself.
+    pub(crate) fn with_end(texts: impl Stream<Item = Result<String, Infallible>> + Send + 'static) -> Self {
+        Self { has_end: true, ..Self::of(texts) }
     }
 }
 
 impl<M> IntoResponse for EventStream<M> {
     fn into_response(self) -> Response {
-        (headers(), self.0).into_response()
+        let mut response = (headers(), self.body).into_response();
+        if self.has_end {
+            response.extensions_mut().insert(HasEnd);
+        }
+        response
     }
 }
 

@@ -122,23 +122,35 @@ pub(crate) async fn ready(app: State<App>, leaving: Option<Extension<Leaving>>) 
     let runtime = app.checks.runtime_ok().await.map_err(str::to_owned);
     let (supervision, catalog) = (app.checks.supervision_ok(), app.checks.catalog_ok());
     let spool = if app.checks.spool_ok().await { Ok(()) } else { Err("usage can't be recorded".to_owned()) };
+    let missing = match app.monitor.spool().missing {
+        0 => Ok(()),
+        1 => Err("a usage row was lost: files of the usage spool were removed".to_owned()),
+        n => Err(format!("{n} usage rows were lost: files of the usage spool were removed")),
+    };
     let (drill, last_proven) = (app.checks.drill_ok(), app.checks.last_proven());
     let proven = drill.as_ref().is_none_or(Result::is_ok);
     let works = database.is_ok() && spool.is_ok();
-    let status =
-        match (works, runtime.is_ok() && supervision.is_ok() && catalog.is_ok() && busy.is_ok() && proven) {
-            _ if leaving.is_some() => Status::ShuttingDown,
-            (false, _) => Status::Unavailable,
-            (true, false) => Status::Degraded,
-            (true, true) => Status::Ready,
-        };
+    let status = match (
+        works,
+        runtime.is_ok()
+            && supervision.is_ok()
+            && catalog.is_ok()
+            && busy.is_ok()
+            && missing.is_ok()
+            && proven,
+    ) {
+        _ if leaving.is_some() => Status::ShuttingDown,
+        (false, _) => Status::Unavailable,
+        (true, false) => Status::Degraded,
+        (true, true) => Status::Ready,
+    };
     let text = |check: Result<(), String>| check.err().unwrap_or_else(|| "ok".to_owned());
     let checks = Checks {
         database: text(database.and(busy)),
         container_runtime: text(runtime),
         supervision: text(supervision),
         catalog: text(catalog),
-        usage_spool: text(spool),
+        usage_spool: text(spool.and(missing)),
         restore_drill: drill.map(text),
     };
     let last_proven_restore = last_proven.map(Timestamp::rfc3339);

@@ -14,6 +14,7 @@ use crate::{
     App,
     caller::{Caller, Grant},
     error::Outcome,
+    session_uses::Use,
 };
 
 /// Longest time for moving the end of a session, which happens beside the request itself.
@@ -34,8 +35,12 @@ pub(crate) async fn caller(app: &App, cookie: &str) -> Outcome<Option<Caller>> {
     if !Session::is_current(session.created_at, session.expires_at, now) || !user.enabled || !org_enabled {
         return Ok(None);
     }
-    if let Some(until) = app.accounts.cookies.extended(&session, now) {
+    let cookies = &app.accounts.cookies;
+    let until = cookies.extended(&session, now);
+    if cookies.is_worth_a_write(&session, until) {
         touch(app, &hash, until).await;
+    } else {
+        app.accounts.session_uses.note(hash, Use { user: user.id, org: user.org_id, until });
     }
     Ok(Some(Caller { user, grant: Grant::Session(hash), origin: Origin::default() }))
 }

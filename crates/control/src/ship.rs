@@ -4,7 +4,10 @@
 use std::{
     io,
     path::PathBuf,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::Ordering::{Acquire, Relaxed},
+    },
     time::Duration,
 };
 
@@ -35,6 +38,9 @@ pub async fn open(dir: PathBuf) -> io::Result<Reader> {
 
 /// See [`open`].
 pub async fn run(control: Arc<Control>, mut reader: Reader, stop: CancellationToken) {
+    if let Some(boot) = control.shared.boot.get() {
+        reader.follow(*boot);
+    }
     let mut n_batches = 0;
     loop {
         let ending = stop.is_cancelled();
@@ -73,6 +79,8 @@ async fn drain(
     n_batches: &mut u32,
 ) -> (Option<Reader>, Result<(), String>) {
     loop {
+        // Rows that are counted here can be read.
+        let written = control.shared.counters.spool_written.load(Acquire);
         let read = tokio::task::spawn_blocking(move || {
             let batch = reader.read_batch(BATCH);
             (reader, batch)
@@ -109,6 +117,7 @@ async fn drain(
             return (Some(reader), Err(error.to_string()));
         }
         if !more {
+            note_missing(control, written.saturating_sub(reader.live()));
             return (Some(reader), Ok(()));
         }
     }
@@ -118,6 +127,18 @@ fn note_spool(control: &Control, reader: &Reader) {
     let counters = &control.shared.counters;
     counters.spool_torn.store(reader.torn(), Relaxed);
     counters.spool_backlog_bytes.store(reader.backlog_bytes(), Relaxed);
+}
+
+/// Notes how many rows were written and are not there any more, when all that are there were shipped. A segment that was removed
+/// is put back within a second (`spool::Writer`), and its rows are there again.
+fn note_missing(control: &Control, missing: u64) {
+    let before = control.shared.counters.spool_missing.swap(missing, Relaxed);
+    if missing > before {
+        error!(
+            missing,
+            "usage rows are missing from the spool: somebody removed its files before they were in the database"
+        );
+    }
 }
 
 async fn insert(control: &Control, batch: &Batch) -> gantry_store::StoreResult<()> {

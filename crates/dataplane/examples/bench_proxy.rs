@@ -5,7 +5,8 @@
 use std::{collections::HashMap, error::Error, path::Path, sync::Arc, time::Duration};
 
 use gantry_dataplane::{
-    Catalog, Config, DataPlane, KeyEntry, Route, RouteTarget, Shared, Upstream, limits::KeyState,
+    Catalog, Config, DataPlane, KeyEntry, Route, RouteTarget, Shared, Upstream,
+    limits::{KeyState, Refusals},
     spool::Reader,
 };
 use gantry_domain::{
@@ -33,6 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ip_allowlist: IpList::default(),
         expires_at: None,
         charges: None,
+        refusals: Refusals::default(),
         state: Arc::new(KeyState::new(KeyId(1))),
     };
     let route = Route {

@@ -20,7 +20,7 @@ use gantry_domain::{
 };
 
 use crate::{
-    limits::{Account, AccountState, Charges, KeyState, Subject, refusals::RefusalQuota},
+    limits::{Account, AccountState, Charges, KeyState, Refusals, Subject},
     record::stats::ModelStats,
     request::defaults::RequestDefaults,
     upstream::engine::Upstream,
@@ -60,6 +60,8 @@ pub struct KeyEntry {
     pub expires_at: Option<Timestamp>,
     /// Its own limits, and those of its user and its organisation.
     pub charges: Option<Arc<Charges>>,
+    /// What bounds its refusals; carried over from the snapshot before.
+    pub refusals: Refusals,
     /// Carried over from the snapshot before for the same key id.
     pub state: Arc<KeyState>,
 }
@@ -77,6 +79,7 @@ impl KeyEntry {
             ip_allowlist: IpList::default(),
             expires_at: None,
             charges: self.charges.clone(),
+            refusals: self.refusals.clone(),
             state: Arc::clone(&self.state),
         }
     }
@@ -102,8 +105,8 @@ pub struct SessionEntry {
     pub models: Option<Box<[String]>>,
     /// The limits of the user and of the organisation.
     pub charges: Option<Arc<Charges>>,
-    /// The account of the user, for all their sessions together.
-    pub refusals: Arc<RefusalQuota>,
+    /// What bounds the refusals of all sessions of the user together; carried over from the snapshot before.
+    pub refusals: Refusals,
     /// It was ended: set by [`crate::Shared::publish`], and carried over from the snapshot before for the same session.
     pub ended: Arc<AtomicBool>,
 }

@@ -33,7 +33,11 @@ pub use record::{
     spans, spool,
     stats::{self, Histogram, ModelStats},
 };
-pub use request::{defaults::RequestDefaults, dispatch::Leaving, patch, peek};
+pub use request::{
+    defaults::RequestDefaults,
+    dispatch::{HasEnd, Leaving},
+    patch, peek,
+};
 pub use shared::Shared;
 pub use upstream::{
     breaker,

@@ -19,7 +19,7 @@ use crate::{
     connection::accept,
     record::spool,
     shared::Shared,
-    thread_state::{ShutdownPhase, ThreadState},
+    thread_state::{ShutdownPhase, Spool, ThreadState},
 };
 
 /// Connections that the kernel completes ahead of `accept`.
@@ -30,7 +30,7 @@ pub struct DataPlane {
     addr: SocketAddr,
     phase: watch::Sender<ShutdownPhase>,
     leave_grace: Duration,
-    _lock: spool::Lock,
+    _lock: Arc<spool::Lock>,
 }
 
 impl fmt::Debug for DataPlane {
@@ -50,13 +50,14 @@ impl DataPlane {
     )]
     pub fn start(mut config: Config, shared: Arc<Shared>, other: Other) -> io::Result<Self> {
         let boot = gantry_domain::usage::id_at(shared.clock.now(), rand::random());
-        let lock = spool::Lock::take(&config.spool_dir, boot)?;
+        let lock = Arc::new(spool::Lock::take(&config.spool_dir, boot)?);
+        // One data plane has one `Shared`: nobody else has set it.
+        let _ = shared.boot.set(boot);
         let inherited = !config.listeners.is_empty();
         let leave_grace = config.leave_grace;
         let listeners = listeners(&mut config)?;
         let first = listeners.first().ok_or(io::ErrorKind::InvalidInput)?;
         let addr = first.local_addr()?;
-        // One data plane has one `Shared`: nobody else has set it.
         let _ = shared.addr.set(addr);
         let (phase, phases) = watch::channel(ShutdownPhase::Run);
         let config = Arc::new(config);
@@ -65,6 +66,7 @@ impl DataPlane {
             let thread = Thread {
                 n,
                 boot,
+                lock: Arc::clone(&lock),
                 listener,
                 inherited,
                 all_closed: Arc::clone(&all_closed),
@@ -119,6 +121,7 @@ impl Drop for DataPlane {
 struct Thread {
     n: u32,
     boot: uuid::Uuid,
+    lock: Arc<spool::Lock>,
     listener: TcpListener,
     inherited: bool,
     all_closed: Arc<tokio::sync::Barrier>,
@@ -157,7 +160,8 @@ impl Thread {
             allocate: true,
         };
         let writer = spool::Writer::new(self.config.spool_dir.clone(), self.boot, self.n, limits);
-        let thread = Rc::new(ThreadState::new(self.config, self.shared, self.other, writer));
+        let spool = Spool { writer, lock: self.lock };
+        let thread = Rc::new(ThreadState::new(self.config, self.shared, self.other, spool));
         let _ = tell.send(Ok(()));
         accept::run(runtime, &thread, listener, self.inherited, &self.all_closed, self.phase);
     }

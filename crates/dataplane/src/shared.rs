@@ -12,11 +12,12 @@ use std::{
 use arc_swap::ArcSwap;
 use gantry_domain::Clock;
 use tokio::sync::{Notify, watch};
+use uuid::Uuid;
 
 use crate::{
     catalog::Catalog,
     connection::places::Places,
-    limits::{Limiter, refusals::RefusalQuota},
+    limits::{Limiter, Refusals},
     record::{counters::Counters, stats::Stats},
     request::{body_memory::BodyMemory, wait_queue::WaitQueue},
 };
@@ -39,11 +40,13 @@ pub struct Shared {
     /// Client connections.
     pub(crate) connections: Places,
     /// The refusals of callers who can't be told apart, see [`crate::Config::allow_all_keys`].
-    pub(crate) refusals: Arc<RefusalQuota>,
+    pub(crate) refusals: Refusals,
     /// The disk of the spool is almost full: what is left is for requests that are served.
     pub(crate) disk_low: AtomicBool,
     /// The address that the data plane listens on, with the real port, once it does.
     pub addr: OnceLock<SocketAddr>,
+    /// Identifies this run of the data plane in the spool, once it runs.
+    pub boot: OnceLock<Uuid>,
     /// Notified when callers of the previous catalog may ask for nothing more.
     ended: watch::Sender<()>,
 }
@@ -61,9 +64,10 @@ impl Shared {
             usage_written: Notify::new(),
             waiting: WaitQueue::default(),
             connections: Places::default(),
-            refusals: Arc::default(),
+            refusals: Refusals::default(),
             disk_low: AtomicBool::new(false),
             addr: OnceLock::new(),
+            boot: OnceLock::new(),
             ended: watch::Sender::new(()),
         }
     }

@@ -6,7 +6,10 @@ use std::{
     io,
     net::IpAddr,
     path::Path,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::Ordering::{Relaxed, Release},
+    },
     task::Waker,
     time::{Duration, Instant},
 };
@@ -18,13 +21,13 @@ use tokio::sync::Notify;
 use crate::{
     config::{Config, Other},
     connection::settings,
-    limits::refusals::RefusalQuota,
+    limits::Refusals,
     random::Random,
     record::{
         access,
         refused_rows::RefusedRows,
         spans,
-        spool::{Closed, RowRef, Writer},
+        spool::{Closed, Lock, RowRef, Writer},
         stats::ModelStats,
         trace::Trace,
     },
@@ -51,6 +54,12 @@ pub(crate) enum ShutdownPhase {
     Cut,
 }
 
+/// What a thread writes its usage rows with.
+pub(crate) struct Spool {
+    pub writer: Writer,
+    pub lock: Arc<Lock>,
+}
+
 /// Everything that requests on one thread share. Not `Send`: no atomics, no locks.
 pub(crate) struct ThreadState {
     pub config: Arc<Config>,
@@ -62,6 +71,9 @@ pub(crate) struct ThreadState {
     pub http: hyper::server::conn::http1::Builder,
     pub random: Random,
     spool: RefCell<Writer>,
+    lock: Arc<Lock>,
+    /// Whether somebody removed or took files of the spool and they can't be put back: nothing can be metered.
+    spool_away: Cell<bool>,
     refused: RefusedRows,
     phase: Cell<ShutdownPhase>,
     /// Whether connections that have brought no request are closed.
@@ -74,7 +86,8 @@ pub(crate) struct ThreadState {
 }
 
 impl ThreadState {
-    pub(crate) fn new(config: Arc<Config>, shared: Arc<Shared>, other: Other, spool: Writer) -> Self {
+    pub(crate) fn new(config: Arc<Config>, shared: Arc<Shared>, other: Other, spool: Spool) -> Self {
+        let Spool { writer, lock } = spool;
         Self {
             pool: Pool::new(config.pool_idle),
             http: settings::builder(),
@@ -84,7 +97,9 @@ impl ThreadState {
             shared,
             other,
             random: Random::new(),
-            spool: RefCell::new(spool),
+            spool: RefCell::new(writer),
+            lock,
+            spool_away: Cell::new(false),
             refused: RefusedRows::default(),
             phase: Cell::new(ShutdownPhase::Run),
             silent_end: Cell::new(false),
@@ -120,7 +135,14 @@ impl ThreadState {
     /// # Errors
     /// It must not go, because it could not be metered.
     pub(crate) fn record_intent(&self, row: &RowRef<'_>) -> io::Result<()> {
-        let result = self.spool.borrow_mut().intent(row);
+        let mut spool = self.spool.borrow_mut();
+        let result = if self.spool_away.get() {
+            Err(io::Error::other("files of the usage spool were removed or taken"))
+        } else {
+            spool.intent(row)
+        };
+        self.count_written(&mut spool);
+        drop(spool);
         if result.is_err() {
             self.shared.counters.spool_errors.fetch_add(1, Relaxed);
         }
@@ -129,7 +151,11 @@ impl ThreadState {
 
     /// Records a request that has ended.
     pub(crate) fn record_final(&self, row: &RowRef<'_>) {
-        if let Err(error) = self.spool.borrow_mut().finish(row) {
+        let mut spool = self.spool.borrow_mut();
+        let result = spool.finish(row);
+        self.count_written(&mut spool);
+        drop(spool);
+        if let Err(error) = result {
             self.shared.counters.spool_errors.fetch_add(1, Relaxed);
             tracing::error!(%error, id = %row.id, "a usage row could not be written; it is kept in memory");
             return;
@@ -143,7 +169,7 @@ impl ThreadState {
     /// Records a request that was refused, within the bounds of its caller. Returns whether it has a row of its own.
     pub(crate) fn record_refused(
         &self,
-        bounds: &Arc<RefusalQuota>,
+        bounds: &Refusals,
         row: &RowRef<'_>,
         known: bool,
         client: IpAddr,
@@ -170,6 +196,37 @@ impl ThreadState {
             self.write_refused(row);
             self.access.write(&access::Line::of_row(row, client));
         });
+    }
+
+    /// Counts rows once they can be read: the shipper compares the number with what it has read.
+    fn count_written(&self, spool: &mut Writer) {
+        let n = spool.take_written();
+        if n > 0 {
+            self.shared.counters.spool_written.fetch_add(n, Release);
+        }
+    }
+
+    /// Puts files of the spool back that somebody removed, moved or replaced. While that can't be done nothing is served.
+    fn watch_spool(&self) {
+        let lock = self.lock.keep();
+        let kept = lock.and_then(|lock| Ok(self.spool.borrow_mut().keep()? || lock));
+        let away = kept.is_err();
+        let was = self.spool_away.replace(away);
+        match kept {
+            Err(error) if !was => {
+                self.shared.counters.spool_away.fetch_add(1, Relaxed);
+                tracing::error!(%error, "files of the usage spool were removed or taken, and can't be put back: nothing is served");
+            }
+            Ok(restored) => {
+                if was {
+                    self.shared.counters.spool_away.fetch_sub(1, Relaxed);
+                }
+                if was || restored {
+                    tracing::warn!("somebody removed or replaced files of the usage spool; they are back");
+                }
+            }
+            Err(_) => {}
+        }
     }
 
     fn watch_disk(&self) {
@@ -257,6 +314,7 @@ impl ThreadState {
     pub(crate) fn tick(&self) {
         let now = Instant::now();
         self.watch_disk();
+        self.watch_spool();
         self.write_shared(now, false);
         self.access.tick();
         self.spans.flush();
@@ -266,6 +324,7 @@ impl ThreadState {
             if let Err(error) = spool.flush() {
                 tracing::error!(%error, "usage rows can't be written");
             }
+            self.count_written(&mut spool);
             spool.rotate(Some(now));
             spool.take_closed()
         };
@@ -281,11 +340,13 @@ impl ThreadState {
         self.write_shared(Instant::now(), true);
         self.access.tick();
         self.spans.flush();
+        self.watch_spool();
         let closed = {
             let mut spool = self.spool.borrow_mut();
             if let Err(error) = spool.flush() {
                 tracing::error!(%error, "usage rows are lost, because they can't be written");
             }
+            self.count_written(&mut spool);
             spool.rotate(None);
             spool.take_closed()
         };

@@ -24,6 +24,8 @@ pub struct ExportRequest {
     /// Whether weights are in it.
     pub include_weights: bool,
     pub include_hub_cache: bool,
+    /// Whether values of environment variables of models are in it, except those that look like secrets.
+    pub include_env: bool,
     /// Whether an image that is not on the machine is pulled; otherwise the export fails.
     pub allow_pull_images: bool,
     /// Size of parts, in bytes; `None` for files as they are.
@@ -67,6 +69,7 @@ impl Estimate {
 
 /// What of a package is taken in.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent choices")]
 pub struct ImportRequest {
     /// The package's folder: absolute, in one of the export folders.
     pub dir: PathBuf,
@@ -77,6 +80,8 @@ pub struct ImportRequest {
     pub include_images: bool,
     pub include_weights: bool,
     pub include_hub_cache: bool,
+    /// Whether names of images of this machine may move to other images of the package.
+    pub replace_images: bool,
 }
 
 view! {

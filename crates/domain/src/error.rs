@@ -153,7 +153,7 @@ error_codes! {
     ModelFileMissing = "model_file_missing", 422, "invalid_request_error", final,
         "Put the file below the models base directory, or change the field that `param` names; then start the model.";
     /// The key, its user or its organisation has reached a limit: requests or tokens a minute, requests or streams at
-    /// once.
+    /// once, changes by the organisation's administrators.
     RateLimitExceeded = "rate_limit_exceeded", 429, "rate_limit_error", retry,
         "Wait as long as `Retry-After` says, send less at once, or raise the limits.";
     /// The key, its user or its organisation has used up the tokens of the day or of the month.

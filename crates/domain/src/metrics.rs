@@ -82,6 +82,8 @@ metrics! {
     SPOOL_PENDING = Gauge "gantry_spool_backlog_bytes" [] "Bytes of the spool that are not in the database yet.";
     SPOOL_TORN = Counter "gantry_spool_torn_total" [] "Damaged places of the spool that the shipper skipped.";
     SPOOL_ERRORS = Counter "gantry_spool_errors_total" [] "Usage records that could not be written at first.";
+    SPOOL_MISSING = Gauge "gantry_spool_missing_rows" []
+        "Usage rows that were written and are neither in the database nor in the spool, because its files were removed.";
     REFUSALS_DROPPED = Counter "gantry_usage_refusals_dropped_total" []
         "Refused requests without a usage row, because the disk of the spool is almost full.";
     ACCESS_DROPPED = Counter "gantry_access_log_dropped_total" [] "Lines of the access log that were dropped.";

@@ -191,6 +191,10 @@ impl Base {
                 listing.unreadable_names = listing.unreadable_names.saturating_add(1);
                 continue;
             };
+            // What a Mac writes beside each file on a disk that is not its own (AppleDouble) is no file of a model.
+            if name.starts_with("._") {
+                continue;
+            }
             listing.entries.push(self.entry(name, &entry.path(), entry.file_type()?.is_symlink()));
         }
         listing.entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));

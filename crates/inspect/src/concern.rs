@@ -16,6 +16,8 @@ pub enum About {
     /// The architecture is not on the list of those that the engines know. The list is that of llama.cpp
     /// [`LLAMACPP_LISTED`] and vLLM 0.32.
     Architecture,
+    /// The weights were quantised in a way that vLLM does not load.
+    Quantization,
     /// Some layers lack tensors that an engine may do without.
     Tensors,
     Tokenizer {

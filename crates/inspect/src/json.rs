@@ -2,6 +2,9 @@
 //!
 //! `serde_json` bounds nesting but neither the length of a text nor the number of values, both of which use up memory.
 //! [`Guard`] reads below it and counts the bytes as they pass.
+//!
+//! Python writes and reads `NaN`, `Infinity` and `-Infinity`, which are no JSON, so the files of checkpoints have them. They pass as
+//! values that are no numbers: an empty object, or `-0`.
 
 use std::{
     fmt,
@@ -61,11 +64,14 @@ struct Guard<R> {
     /// Bytes of the text that is being read; `None` outside texts.
     text: Option<u64>,
     escaped: bool,
+    /// What must follow of one of Python's numbers; empty outside of them.
+    word: &'static [u8],
+    last: u8,
     tripped: Option<JsonError>,
 }
 
 impl<R> Guard<R> {
-    fn check(&mut self, chunk: &[u8]) -> Result<(), JsonError> {
+    fn check(&mut self, chunk: &mut [u8]) -> Result<(), JsonError> {
         let limits = self.limits;
         self.bytes = self.bytes.saturating_add(chunk.len() as u64);
         if self.bytes > limits.bytes {
@@ -86,7 +92,8 @@ impl<R> Guard<R> {
                 }
                 continue;
             }
-            match byte {
+            self.replace(byte);
+            match *byte {
                 b'"' => self.text = Some(0),
                 b',' => self.values = self.values.saturating_add(1),
                 b'[' | b'{' => {
@@ -105,12 +112,33 @@ impl<R> Guard<R> {
         }
         Ok(())
     }
+
+    /// Replaces a byte of one of Python's numbers, outside texts. A word that only begins like one stays wrong.
+    fn replace(&mut self, byte: &mut u8) {
+        let came = *byte;
+        if let [expected, rest @ ..] = self.word {
+            if came == *expected {
+                // The second byte closes the object that the first one has become.
+                *byte = if self.last == b'{' { b'}' } else { b' ' };
+                self.word = rest;
+            } else {
+                // What the word has become so far must not stand for itself.
+                (*byte, self.word) = (b'?', b"");
+            }
+        } else if came == b'N' {
+            (*byte, self.word) = (b'{', b"aN");
+        } else if came == b'I' {
+            *byte = if self.last == b'-' { b'0' } else { b'{' };
+            self.word = b"nfinity";
+        }
+        self.last = *byte;
+    }
 }
 
 impl<R: Read> Read for Guard<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.read(buf)?;
-        if let Err(error) = self.check(buf.get(..n).unwrap_or_default()) {
+        if let Err(error) = self.check(buf.get_mut(..n).unwrap_or_default()) {
             self.tripped = Some(error);
             return Err(io::ErrorKind::InvalidData.into());
         }
@@ -131,6 +159,8 @@ where
         depth: 0,
         text: None,
         escaped: false,
+        word: b"",
+        last: 0,
         tripped: None,
     };
     let mut json = Deserializer::from_reader(BufReader::with_capacity(64 * 1024, &mut guard));
@@ -257,5 +287,35 @@ impl<'de> Visitor<'de> for BriefSeed {
             brief = Brief::Filled;
         }
         Ok(brief)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Gives one byte at a time, so that every word is cut.
+    struct Slow<'a>(&'a [u8]);
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            let n = self.0.len().min(1);
+            self.0.read(&mut buf[..n])
+        }
+    }
+
+    #[test]
+    fn numbers_of_python_that_are_no_json_pass() {
+        let text = r#"{"a":[0.0, Infinity],"b":NaN,"c":-Infinity,"d":"NaN, Infinity","e":1}"#;
+        let want = json!({"a": [0.0, {}], "b": {}, "c": -0.0, "d": "NaN, Infinity", "e": 1});
+        assert_eq!(read_value(text.as_bytes(), Limits::CONFIG).unwrap(), want);
+        assert_eq!(read_value(Slow(text.as_bytes()), Limits::CONFIG).unwrap(), want);
+        for wrong in
+            ["{\"a\":Nan}", "{\"a\":Inf}", "{\"a\":N}", "{\"a\":Infinite}", "{\"a\":NaNN}", "Infinity}"]
+        {
+            assert!(read_value(wrong.as_bytes(), Limits::CONFIG).is_err(), "{wrong}");
+        }
     }
 }

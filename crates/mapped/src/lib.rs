@@ -51,6 +51,16 @@ impl Mapped {
         Ok(Self { file, map })
     }
 
+    /// The file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// All its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.map
+    }
+
     /// Number of bytes.
     pub fn size(&self) -> usize {
         self.map.len()

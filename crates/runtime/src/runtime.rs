@@ -1,9 +1,13 @@
 //! The interface to a container runtime, and the types that cross it.
 
-use std::{io, path::Path, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use bytes::Bytes;
-use futures_util::{future::BoxFuture, stream::BoxStream};
+use futures_util::{FutureExt, future::BoxFuture, stream::BoxStream};
 use gantry_domain::{
     LogWindow, ModelId, Timestamp,
     engine::Launch,
@@ -184,6 +188,11 @@ pub trait Runtime: Send + Sync + 'static {
         &'a self,
         references: &'a [String],
     ) -> BoxFuture<'a, RuntimeResult<BoxStream<'static, RuntimeResult<Bytes>>>>;
+
+    /// Returns the folder in which it keeps images, as it says, for one that keeps any. It may be on another machine.
+    fn storage(&self) -> BoxFuture<'_, RuntimeResult<Option<PathBuf>>> {
+        async { Ok(None) }.boxed()
+    }
 
     /// Loads the images of an archive as `docker save` writes it (which the runtime also takes compressed). Returns
     /// their references, or ids if they have none. Dropping the future cancels the load.

@@ -327,7 +327,11 @@ impl Checks for Adapter {
     }
 
     fn spool_ok(&self) -> BoxFuture<'static, bool> {
-        let errors = self.control.shared.counters.spool_errors.load(Relaxed);
+        let counters = &self.control.shared.counters;
+        if counters.spool_away.load(Relaxed) > 0 {
+            return std::future::ready(false).boxed();
+        }
+        let errors = counters.spool_errors.load(Relaxed);
         let spool = Arc::clone(&self.spool);
         async move { tokio::task::spawn_blocking(move || spool.ok(errors)).await.unwrap_or(false) }.boxed()
     }
@@ -359,6 +363,10 @@ pub(crate) fn other(router: Router, control: Handle) -> Other {
                 Ok(Err(never)) => match never {},
                 Err(_) => failed(&id.unwrap_or_default()),
             };
+            let mut response = response;
+            if response.extensions().get::<gantry_admin_api::HasEnd>().is_some() {
+                response.extensions_mut().insert(gantry_dataplane::HasEnd);
+            }
             response.map(|body| {
                 // A body of known size is in memory already.
                 if body.size_hint().exact().is_some() {

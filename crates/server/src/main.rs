@@ -17,6 +17,7 @@ mod door;
 mod dump_file;
 mod engine_runtime;
 mod instance_id;
+mod memory_budget;
 mod metrics;
 mod monitor;
 mod notify;

@@ -332,6 +332,7 @@ impl Page {
             (metrics::USAGE_FAILURES, &counters.usage_failures),
             (metrics::SPOOL_PENDING, &counters.spool_backlog_bytes),
             (metrics::SPOOL_TORN, &counters.spool_torn),
+            (metrics::SPOOL_MISSING, &counters.spool_missing),
             (metrics::ACCESS_DROPPED, &*source.access_dropped),
             (metrics::ORPHANS, &control.orphans_stopped),
         ] {

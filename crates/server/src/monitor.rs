@@ -70,6 +70,7 @@ impl Monitor for Watch {
             write_errors: counters.spool_errors.load(Relaxed),
             shipped: counters.usage_shipped.load(Relaxed),
             replayed: counters.usage_replayed.load(Relaxed),
+            missing: counters.spool_missing.load(Relaxed),
             torn: counters.spool_torn.load(Relaxed),
             backlog_bytes: counters.spool_backlog_bytes.load(Relaxed),
         }

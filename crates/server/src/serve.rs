@@ -181,13 +181,15 @@ impl Gateway {
         let mut signals = Signals::listen()?;
         announce(&settings, &storage.store, &plane, &setup_token).await?;
         notify::send(&NotifyState::Ready);
+        let answers = app.answers.clone();
         if let Some(demo) = demo {
             let (addr, docker_host) = (plane.addr(), settings.engines.container_host.clone());
             supervisor.spawn("demo", move |stop| demo::run(app, demo, addr, docker_host, stop));
         }
         let told = until_the_end(&mut signals, &supervisor, &shipping).await;
         notify::send(&NotifyState::Stopping);
-        let end = End { settings: &settings, plane: &plane, control: &control, supervisor, shipping };
+        let end =
+            End { settings: &settings, plane: &plane, control: &control, supervisor, shipping, answers };
         let clean = end.run(&mut signals).await;
         control.supervision.give_back().await;
         close(&storage.store).await;

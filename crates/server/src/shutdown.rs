@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context;
+use gantry_admin_api::Answers;
 use gantry_control::{Control, reconcile::note_stopped};
 use gantry_dataplane::DataPlane;
 use gantry_runtime::Gate;
@@ -14,6 +15,8 @@ use crate::supervisor::Supervisor;
 
 /// Time for the usage shipper to end after the last request.
 const STOP_GRACE: Duration = Duration::from_secs(10);
+/// Time for what has come of answers in chats to be stored, when there is no time for anything else.
+const ANSWERS_GRACE: Duration = Duration::from_secs(2);
 /// Time for the container runtime and everything else, in addition to the time that an engine gets to stop.
 const RUNTIME_GRACE: Duration = Duration::from_secs(20);
 
@@ -49,6 +52,7 @@ pub(crate) struct End<'a> {
     pub(crate) supervisor: Supervisor,
     /// The tasks that move usage rows, which must outlive the last request.
     pub(crate) shipping: Supervisor,
+    pub(crate) answers: Answers,
 }
 
 impl End<'_> {
@@ -65,6 +69,7 @@ impl End<'_> {
                 // After this, the usage rows of the requests that are cut off are in the spool; the next gateway
                 // process ships them.
                 self.plane.cut().await;
+                let _ = tokio::time::timeout(ANSWERS_GRACE, self.answers.settled()).await;
                 false
             }
         }

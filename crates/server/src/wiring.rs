@@ -10,8 +10,10 @@ use anyhow::Context;
 use gantry_admin_api::{
     Answers, App, Refresh,
     app::{Accounts, Bounds, Config, Files, Headers, Parts, Signals},
+    changes::Changes,
     feed::Feed,
     seats::Seats,
+    session_uses::SessionUses,
     tokens::uses::TokenUses,
 };
 use gantry_connect::HttpUrl;
@@ -37,6 +39,7 @@ use crate::{
     deployment::Packages,
     descriptors,
     engine_runtime::{self, EngineRuntime},
+    memory_budget::MemoryBudget,
     monitor::Watch,
     runtime_health::RuntimeHealth,
     storage::Storage,
@@ -119,6 +122,18 @@ pub(crate) fn control(
     })
 }
 
+/// What callers may take of the gateway.
+fn bounds(settings: &Settings) -> Bounds {
+    let memory = MemoryBudget::of(settings);
+    Bounds {
+        changes: Changes::default(),
+        seats: Seats::new(settings.listening.event_streams_max),
+        body_room: gantry_admin_api::BodyRoom::of_requests(memory.bodies),
+        answer_room: gantry_admin_api::BodyRoom::of_answers(memory.answers),
+        long_reads: gantry_admin_api::LongReads::default(),
+    }
+}
+
 pub(crate) fn app(
     settings: &Settings,
     storage: &Storage,
@@ -134,12 +149,6 @@ pub(crate) fn app(
         Arc::new(adapters::Adapter { control: Arc::clone(control), spool, runtime: runtime_health });
     let signals =
         Signals { refresh: Refresh(refresh), wake, phases: control.phases.clone(), feed: Feed::default() };
-    let bounds = Bounds {
-        seats: Seats::new(settings.listening.event_streams_max),
-        body_room: gantry_admin_api::BodyRoom::of_requests(),
-        answer_room: gantry_admin_api::BodyRoom::of_answers(),
-        long_reads: gantry_admin_api::LongReads::default(),
-    };
     let files = Files {
         models_dir: storage.models_dir.clone(),
         models_dir_rules: storage.models_dir_rules.clone(),
@@ -174,7 +183,7 @@ pub(crate) fn app(
         monitor: Arc::new(Watch(Arc::clone(control))),
         accounts: accounts(storage, setup_token),
         signals,
-        bounds,
+        bounds: bounds(settings),
         files,
         config,
     })
@@ -186,6 +195,7 @@ fn accounts(storage: &Storage, setup_token: &SecretString) -> Accounts {
         cookies: storage.cookies.clone(),
         throttle: gantry_admin_api::Throttle::default(),
         guesses: gantry_admin_api::Guesses::default(),
+        session_uses: SessionUses::default(),
         token_uses: TokenUses::default(),
         setup_token: setup_token.clone(),
     }
@@ -255,7 +265,7 @@ pub(crate) fn plane_config(
         listen: settings.listening.gateway_listen,
         threads,
         max_body: settings.listening.request_max_body_bytes.get(),
-        body_memory: settings.listening.request_body_memory_bytes.get(),
+        body_memory: MemoryBudget::of(settings).inference,
         media: Media {
             hosts: settings.listening.media_url_hosts.0.clone(),
             tensors: settings.listening.request_tensors,

@@ -143,6 +143,10 @@ settings! {
         /// at most half of it, one user with all keys and sessions half of it, and one organisation three quarters. A
         /// request for whose body there is no memory is refused.
         request_body_memory_bytes: NonZeroUsize = "536870912";
+        /// Memory that the gateway may have, in bytes; 0: what the machine has, or what its control group (a container, a
+        /// service) allows, if that is less. Bodies of inference requests get a quarter of it at most, and the bodies and
+        /// the answers of all other requests an eighth each. What does not fit is refused with 503. Engines are not counted.
+        memory_max: usize = "0";
         /// Client connections at the same time. 0: as many as the limit of open files (`ulimit -n`) allows if each
         /// needs a connection to an engine too. Beyond that number, the connection without a request that has been
         /// silent the longest is closed.

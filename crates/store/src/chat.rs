@@ -239,6 +239,20 @@ impl Tx {
         Ok(id)
     }
 
+    /// Replaces the text and the metrics of a message. Returns `false` if it is gone.
+    pub async fn change_chat_message(&mut self, chat: Uuid, message: &ChatMessage) -> StoreResult<bool> {
+        const SQL: &str =
+            "UPDATE chat_messages SET content = $3, metrics = $4 WHERE session_id = $1 AND id = $2";
+        let metrics = message.metrics.as_ref().map(json).transpose()?;
+        let rows = on_db!(self, |conn| {
+            let query =
+                sqlx::query(SQL).bind(chat.to_string()).bind(message.id).bind(clean(&message.content));
+            let query = query.bind(metrics.as_deref().map(clean));
+            query.execute(conn).await.map(|done| done.rows_affected())
+        })?;
+        Ok(rows > 0)
+    }
+
     /// Deletes the chat with its messages. Returns `false` if the user has no such chat.
     pub async fn delete_chat(&mut self, user: UserId, id: Uuid) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM chat_sessions WHERE id = $1 AND user_id = $2";

@@ -151,18 +151,19 @@ impl Tx {
         })?)
     }
 
+    /// Returns how many sessions the users of an organisation have.
+    pub async fn org_session_count(&mut self, org: OrgId) -> StoreResult<i64> {
+        const SQL: &str =
+            "SELECT COUNT(*) FROM sessions s JOIN users u ON u.id = s.user_id WHERE u.org_id = $1";
+        Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).bind(org.0).fetch_one(conn).await)?)
+    }
+
     /// Ends the sessions of all users of an organisation but the `keep` that end last, counted over all of these users.
     /// Returns how many it ended.
     pub async fn trim_org_sessions(&mut self, org: OrgId, keep: i64) -> StoreResult<u64> {
-        const COUNT: &str =
-            "SELECT COUNT(*) FROM sessions s JOIN users u ON u.id = s.user_id WHERE u.org_id = $1";
         const SQL: &str = "DELETE FROM sessions WHERE id_hash IN (SELECT s.id_hash FROM sessions s \
              JOIN users u ON u.id = s.user_id WHERE u.org_id = $1 \
              ORDER BY s.expires_at DESC, s.created_at DESC, s.id_hash LIMIT 1000000000 OFFSET $2)";
-        let n: i64 = on_db!(self, |conn| sqlx::query_scalar(COUNT).bind(org.0).fetch_one(conn).await)?;
-        if n <= keep {
-            return Ok(0);
-        }
         self.take_lock(AdvisoryLock::Upkeep).await?;
         self.changes_catalog = true;
         Ok(on_db!(self, |conn| {

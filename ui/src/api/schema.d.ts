@@ -1589,6 +1589,8 @@ export interface Operations {
       /** Rows by table. */
       tables: Record<string, number>;
       problems: string[];
+      /** What is wrong with it, though it can be restored: rows that a gateway would leave out. */
+      warnings: string[];
     };
   };
   /** How large a package would be */
@@ -1646,6 +1648,8 @@ export interface Operations {
       tar_models?: boolean | null;
       /** The hub cache; `false` if it is left out. */
       tar_hub_cache?: boolean | null;
+      /** The values of models' environment variables (`extra_env`) that do not look like secrets; `false` if it is left out. */
+      include_env?: boolean | null;
       /** Images that are not on the machine are pulled; `true` if it is left out. Otherwise the export fails. */
       allow_pull_images?: boolean | null;
       /** Size of parts in bytes, 1 MiB or more, for disks that hold no large files, such as those with FAT32. Without it, files are in the package as they are. */
@@ -1672,6 +1676,8 @@ export interface Operations {
       /** The model's repository in the hub cache; `true` if it is left out. */
       tar_hub_cache?: boolean | null;
       /** As in `exportDeployment`. */
+      include_env?: boolean | null;
+      /** As in `exportDeployment`. */
       allow_pull_images?: boolean | null;
       /** As in `exportDeployment`. */
       part_size?: number | null;
@@ -1691,6 +1697,8 @@ export interface Operations {
       base_dir?: string | null;
       /** Loads images that are missing; `true` if it is left out. */
       include_images?: boolean | null;
+      /** Whether the name of an image of this machine moves to another image of the package. A package whose origin is proven (`PACKAGE_TRUSTED_KEY`) may do that in any case. */
+      replace_images?: boolean | null;
       /** Puts weights in place that are missing; `true` if it is left out. */
       include_weights?: boolean | null;
       /** Puts files of the hub cache in place that are missing; `true` if it is left out. */
@@ -1751,6 +1759,8 @@ export interface Operations {
       local_path_override?: string | null;
       /** Loads the model's image, if the package has it; `true` if it is left out. */
       include_images?: boolean | null;
+      /** Whether the name of an image of this machine moves to another image of the package. A package whose origin is proven (`PACKAGE_TRUSTED_KEY`) may do that in any case. */
+      replace_images?: boolean | null;
       /** Puts the model's weights in place, if the package has them; `true` if it is left out. */
       include_weights?: boolean | null;
       /** The folder of the base package, for a difference. */
@@ -3067,6 +3077,8 @@ export interface Operations {
         shipped: number;
         /** Shipped rows that the database had already, because they were read again after a crash or an outage. */
         replayed: number;
+        /** Rows that were written and are neither in the database nor on disk: files of the spool were removed. */
+        missing: number;
         /** Damaged places that were skipped. */
         torn: number;
         /** Bytes that are on disk and not in the database yet. */

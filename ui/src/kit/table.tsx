@@ -19,6 +19,8 @@ export type Column<T> = {
   sort?: string;
   /** Left out on small screens. */
   wide?: boolean;
+  /** Left out below 1280 px. */
+  roomy?: boolean;
   /** Left out below 1536 px, for what the row's drawer says, too. */
   extra?: boolean;
   width?: string;
@@ -50,7 +52,9 @@ export type TableProps<T> = {
   onEnd?: () => void;
 };
 
-export const CELL = "h-9 max-w-96 border-line border-b px-3 py-1 align-middle text-sm first:pl-4 last:pr-4";
+/** The first column names the row: nothing beside it takes its room. */
+export const CELL =
+  "h-9 max-w-96 border-line border-b px-3 py-1 align-middle text-sm first:min-w-44 first:pl-4 last:pr-4 lg:first:min-w-56";
 
 /** The classes of a cell of this column. */
 export function cellClass<T>(column: Column<T>): string {
@@ -58,6 +62,7 @@ export function cellClass<T>(column: Column<T>): string {
     CELL,
     column.numeric && "text-right tabular-nums whitespace-nowrap",
     column.wide && "hidden md:table-cell",
+    column.roomy && "hidden xl:table-cell",
     column.extra && "hidden 2xl:table-cell",
   );
 }

@@ -6,7 +6,7 @@ use axum::{
     http::{HeaderMap, header::SET_COOKIE},
 };
 use gantry_domain::{
-    ApiError, ErrorCode,
+    ApiError, ErrorCode, Timestamp,
     audit::{Action, Actor, AuditEntry},
     identity::User,
     schema::constant,
@@ -120,8 +120,7 @@ async fn enter(
         return Err(wrong());
     };
     let (session, value) = app.accounts.cookies.issue(user.id, now).ok_or_else(ApiError::internal)?;
-    tx.trim_user_sessions(user.id, MAX_SESSIONS - 1).await?;
-    tx.trim_org_sessions(user.org_id, MAX_ORG_SESSIONS - 1).await?;
+    make_room(app, &mut tx, &user, now).await?;
     tx.insert_session(&session).await?;
     tx.record_login(user.id, now).await?;
     let actor = Actor::User { id: user.id, username: user.username.clone() };
@@ -129,6 +128,22 @@ async fn enter(
     tx.commit().await?;
     app.signals.refresh.publish().await;
     Ok((user, value))
+}
+
+/// Ends the sessions that were unused longest, if there are too many for one more.
+async fn make_room(app: &App, tx: &mut Tx, user: &User, now: Timestamp) -> Outcome<()> {
+    let latest = &app.accounts.session_uses;
+    for (session, until) in latest.of_user(user.id, now) {
+        tx.touch_session(&session, until).await?;
+    }
+    tx.trim_user_sessions(user.id, MAX_SESSIONS - 1).await?;
+    if tx.org_session_count(user.org_id).await? >= MAX_ORG_SESSIONS {
+        for (session, until) in latest.of_org(user.org_id) {
+            tx.touch_session(&session, until).await?;
+        }
+        tx.trim_org_sessions(user.org_id, MAX_ORG_SESSIONS - 1).await?;
+    }
+    Ok(())
 }
 
 /// Returns whether the user is still as they were verified, and may sign in.

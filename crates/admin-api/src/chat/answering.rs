@@ -305,7 +305,7 @@ impl Reader {
     }
 
     fn into_answer(self) -> EventStream<AnswerEvent> {
-        EventStream::of(self.stream())
+        EventStream::with_end(self.stream())
     }
 
     fn stream(self) -> impl Stream<Item = Result<String, Infallible>> {

@@ -48,6 +48,8 @@ pub(crate) struct Asked {
 pub(crate) struct Answer {
     pub(crate) asked: Asked,
     pub(crate) progress: watch::Sender<Progress>,
+    /// The ids of the messages that hold what has come so far.
+    saved: Mutex<Vec<i64>>,
     stop: watch::Sender<bool>,
 }
 
@@ -113,8 +115,12 @@ impl Answers {
             return Err(Problem::new(ErrorCode::InvalidState, message));
         }
         let chat = asked.chat;
-        let answer = Answer { asked, progress: watch::Sender::default(), stop: watch::Sender::default() };
-        let answer = Arc::new(answer);
+        let answer = Arc::new(Answer {
+            asked,
+            progress: watch::Sender::default(),
+            saved: Mutex::default(),
+            stop: watch::Sender::default(),
+        });
         running.insert(chat, Arc::clone(&answer));
         drop(running);
         Ok(Place { answers: self.clone(), answer })
@@ -128,6 +134,12 @@ impl Answers {
     /// Whether a chat is being answered.
     pub(super) fn is_answering(&self, chat: Uuid) -> bool {
         self.0.running.lock().contains_key(&chat)
+    }
+
+    /// Returns the ids of the messages of a chat that hold an answer as far as it has come. Until it has ended, readers of the
+    /// chat get it from the answer's events instead.
+    pub(super) fn unfinished(&self, chat: Uuid) -> Vec<i64> {
+        self.0.running.lock().get(&chat).map(|it| it.saved.lock().clone()).unwrap_or_default()
     }
 
     /// Stops all answers of a user.
@@ -174,6 +186,10 @@ impl Drop for Place {
 impl Answer {
     pub(super) fn stop(&self) {
         self.stop.send_replace(true);
+    }
+
+    pub(super) fn note_saved(&self, message: i64) {
+        self.saved.lock().push(message);
     }
 
     /// Waits until somebody stops the answer.

@@ -20,7 +20,7 @@ use gantry_domain::{
     chat::{ChatMessage, ChatRole, ChatSession, UNTITLED, title_of},
     schema, view,
 };
-use gantry_store::ChatSize;
+use gantry_store::{ChatSize, StoreResult};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -72,8 +72,8 @@ pub(crate) async fn list(
     let (chats, total) = app.store.read().await?.chats(caller.user.id, page.limit, page.offset).await?;
     let answers = app.answers.clone();
     let chats = chats.into_iter().map(move |(chat, message_count)| ChatSummary {
+        message_count: (message_count - answers.unfinished(chat.id).len() as i64).max(0),
         head: ChatHead::of(chat, &answers),
-        message_count,
         messages: None,
     });
     if !with_messages {
@@ -87,7 +87,7 @@ pub(crate) async fn list(
             app.0.clone(),
             id,
             &json!(chat),
-            None,
+            Batch::default(),
         ))
     });
     let quoted = |text: &'static str| stream::once(async move { Ok(text.to_owned()) });
@@ -96,38 +96,55 @@ pub(crate) async fn list(
     Ok(Written::new((headers, HttpBody::from_stream(logged(body)))))
 }
 
+/// Messages of a chat that are in memory.
+#[derive(Default)]
+struct Batch {
+    /// Those that were read; `None`: nothing yet.
+    read: Option<Vec<ChatMessage>>,
+    /// Ids of those that are not shown, because their answer has not ended: the client follows it.
+    unfinished: Vec<i64>,
+}
+
+impl Batch {
+    /// Reads the messages that follow `after`.
+    async fn after(app: &App, id: Uuid, after: i64, mut unfinished: Vec<i64>) -> StoreResult<Self> {
+        // Before they are read: what is there already is shown by the answer's events.
+        unfinished.extend(app.answers.unfinished(id));
+        let read = app.store.read().await?.chat_messages(id, after, BATCH).await?;
+        Ok(Self { read: Some(read), unfinished })
+    }
+}
+
 /// The chat `id` as JSON: `head`, and its messages as they are read. `first` is the first batch of them, if it was
 /// read.
 fn with_its_messages(
     app: App,
     id: Uuid,
     head: &Value,
-    first: Option<Vec<ChatMessage>>,
+    first: Batch,
 ) -> impl Stream<Item = Result<String, BoxError>> + Send + use<> {
     let head = head.to_string();
     let head = format!("{},\"messages\":[", head.strip_suffix('}').unwrap_or(&head));
-    stream::try_unfold((app, Some((head, first))), move |(app, batch)| async move {
-        let Some((mut text, messages)) = batch else { return Ok(None) };
-        let messages = match messages {
-            Some(messages) => messages,
-            None => app.store.read().await?.chat_messages(id, 0, BATCH).await?,
+    // Its text, the batch that follows, and whether a message was written.
+    stream::try_unfold((app, Some((head, first, false))), move |(app, batch)| async move {
+        let Some((mut text, batch, mut any)) = batch else { return Ok(None) };
+        let Batch { read, unfinished } = match batch.read {
+            Some(_) => batch,
+            None => Batch::after(&app, id, 0, batch.unfinished).await?,
         };
-        for (n, message) in messages.iter().enumerate() {
-            let comma = if n > 0 { "," } else { "" };
-            text += comma;
+        let messages = read.unwrap_or_default();
+        for message in messages.iter().filter(|it| !unfinished.contains(&it.id)) {
+            text += if std::mem::replace(&mut any, true) { "," } else { "" };
             text += &serde_json::to_string(&MessageView::of(message.clone()))?;
         }
         let next = match messages.last() {
             Some(last) if messages.len() as i64 == BATCH => {
-                app.store.read().await?.chat_messages(id, last.id, BATCH).await?
+                Some((String::new(), Batch::after(&app, id, last.id, unfinished).await?, any))
             }
-            _ => Vec::new(),
-        };
-        let next = if next.is_empty() {
-            text += "]}";
-            None
-        } else {
-            Some((",".to_owned(), Some(next)))
+            _ => {
+                text += "]}";
+                None
+            }
         };
         Ok::<_, BoxError>(Some((text, (app, next))))
     })
@@ -191,12 +208,13 @@ pub(crate) async fn show(
 ) -> Outcome<Written<Json<ChatView>>> {
     let mut tx = app.store.read().await?;
     let chat = tx.chat(caller.user.id, id).await?.ok_or_else(|| missing(id))?;
-    let first = tx.chat_messages(id, 0, BATCH).await?;
+    let unfinished = app.answers.unfinished(id);
+    let first = Batch { read: Some(tx.chat_messages(id, 0, BATCH).await?), unfinished };
     drop(tx);
     // The chat is written while it is read: it may be large, and a client that reads slowly must not hold a transaction
     // open.
     let head = json!(ChatHead::of(chat, &app.answers));
-    let body = with_its_messages(app.0, id, &head, Some(first));
+    let body = with_its_messages(app.0, id, &head, first);
     Ok(Written::new(([(CONTENT_TYPE, "application/json")], HttpBody::from_stream(logged(body)))))
 }
 
@@ -257,6 +275,20 @@ async fn store_message(app: &App, user: UserId, id: Uuid, mut message: ChatMessa
     message.id = tx.insert_chat_message(id, &message, title.as_deref()).await?;
     tx.commit().await?;
     Ok(message)
+}
+
+/// Replaces the text and the metrics of a message in a chat of the user. The text may have grown by as much as one message
+/// holds; that is not counted against the chat's bounds, which hold for each message that is added.
+///
+/// # Errors
+/// 404 if the user has no such chat.
+async fn change_message(app: &App, user: UserId, id: Uuid, message: &ChatMessage) -> Outcome<()> {
+    let mut tx = app.store.write().await?;
+    if tx.chat(user, id).await?.is_none() || !tx.change_chat_message(id, message).await? {
+        return Err(missing(id));
+    }
+    tx.commit().await?;
+    Ok(())
 }
 
 pub(crate) const DELETE: Operation = Operation::new("deleteChat", "Delete a chat");

@@ -1,5 +1,5 @@
 //! Writes one answer: asks the gateway's own `/v1/chat/completions` as the signed-in user, so that limits, budgets and
-//! metering hold as for any request, reads the stream, and stores the answer, however it ends.
+//! metering hold as for any request, reads the stream, and stores the answer while it comes and when it ends, however that is.
 
 use std::{
     sync::Arc,
@@ -9,22 +9,26 @@ use std::{
 use bytes::Bytes;
 use futures_util::StreamExt;
 use gantry_domain::{
+    ErrorCode,
     chat::{ChatMessage, ChatRole},
     view,
 };
 use http::{HeaderName, Request, header};
 use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     answers::{Answer, End, Phase, Place, Progress, Refusal, millis},
-    store_message,
+    change_message, store_message,
     written::{Ending, Events, Took, ToolCall, Written},
 };
-use crate::{App, ports::BodyParts};
+use crate::{App, error::Problem, ports::BodyParts};
 
 /// Longest message that is stored, in bytes of UTF-8: less than a message may have in characters. A longer answer is stored
 /// as several.
 const PART: usize = 190_000;
+/// How often what has come is stored, so that it survives the gateway's end.
+const SAVE_EVERY: Duration = Duration::from_secs(2);
 /// Longest answer that is no stream, and longest refusal, in bytes.
 const WHOLE: usize = 4 << 20;
 /// Most tool calls and bytes of their arguments that are kept with a message, whose metrics have 8 KiB in all.
@@ -75,6 +79,13 @@ impl Read {
         Self { ending, error: None }
     }
 
+    /// The engine or the gateway reports an error.
+    fn broken_off(error: Value) -> Self {
+        let is_ours = error.get("code").and_then(Value::as_str) == Some(ErrorCode::ShuttingDown.as_str());
+        let ending = if is_ours { Ending::Interrupted } else { Ending::Error };
+        Self { ending, error: Some(error) }
+    }
+
     /// The gateway ends it, for a reason that people can read.
     fn failed(message: &str) -> Self {
         let error = json!({ "message": message, "type": "api_error", "param": null, "code": null });
@@ -86,13 +97,19 @@ impl Read {
 pub(super) async fn write(app: App, place: Place, request: Request<Bytes>) {
     let answer = Arc::clone(&place.answer);
     let started = Instant::now();
-    let read = tokio::select! {
-        () = answer.stopped() => Ok(Read::ended(Ending::Stopped)),
-        read = read(&app, &answer, request, started) => read,
+    let over = CancellationToken::new();
+    let reading = async {
+        let read = tokio::select! {
+            () = answer.stopped() => Ok(Read::ended(Ending::Stopped)),
+            read = read(&app, &answer, request, started) => read,
+        };
+        over.cancel();
+        read
     };
+    let (read, mut saved) = tokio::join!(reading, save_while_it_comes(&app, &answer, started, &over));
     let phase = match read {
         Err(refusal) => Phase::Refused(refusal),
-        Ok(read) => Phase::Ended(store(&app, &answer, read, started.elapsed()).await),
+        Ok(read) => Phase::Ended(store(&app, &answer, read, started.elapsed(), &mut saved).await),
     };
     answer.progress.send_modify(|it| it.phase = phase);
 }
@@ -164,7 +181,7 @@ fn take(answer: &Answer, events: &[String], started: Instant) -> Option<Read> {
             ended = match took {
                 Took::More => continue,
                 Took::Done => Some(Read::ended(progress.written.ending.unwrap_or(Ending::Stop))),
-                Took::Error(error) => Some(Read { ending: Ending::Error, error: Some(error) }),
+                Took::Error(error) => Some(Read::broken_off(error)),
                 Took::TooLong => Some(Read::failed("the answer is longer than a chat can keep")),
             };
             break;
@@ -187,46 +204,112 @@ impl Progress {
     }
 }
 
-/// Stores the answer as one message or several, if there is anything to store.
-async fn store(app: &App, answer: &Answer, read: Read, total: Duration) -> End {
-    let (content, metrics) = {
-        let progress = answer.progress.borrow();
-        if progress.written.is_empty() {
-            return End { error: read.error, ..End::default() };
+/// Stores what has come of the answer from time to time, until it is over. Returns the messages that hold it.
+async fn save_while_it_comes(
+    app: &App,
+    answer: &Answer,
+    started: Instant,
+    over: &CancellationToken,
+) -> Vec<ChatMessage> {
+    let (mut saved, mut pieces) = (Vec::new(), 0);
+    while over.run_until_cancelled(tokio::time::sleep(SAVE_EVERY)).await.is_some() {
+        let now = answer.progress.borrow().written.pieces;
+        if now == pieces {
+            continue;
         }
-        // The database keeps no NUL.
-        let content = progress.written.content().replace('\0', "\u{fffd}");
-        (content, metrics(answer, &progress, &read, total))
+        let so_far = Read::ended(Ending::Interrupted);
+        // If it can't be stored, the next attempt or the one at its end may succeed, or tells why not.
+        if let Some(text) = Text::of(answer, &so_far, started.elapsed())
+            && text.save(app, answer, &mut saved, false).await.is_ok()
+        {
+            pieces = now;
+        }
+    }
+    saved
+}
+
+/// Stores the whole answer, if there is anything to store.
+async fn store(app: &App, answer: &Answer, read: Read, total: Duration, saved: &mut Vec<ChatMessage>) -> End {
+    let Some(text) = Text::of(answer, &read, total) else {
+        return End { error: read.error, ..End::default() };
     };
-    let mut end = End { error: read.error, ..End::default() };
-    let mut parent = answer.asked.parent;
-    for (n, part) in parts(&content).into_iter().enumerate() {
-        let mut metrics = metrics.clone();
-        if n > 0 {
-            metrics.insert("parent".to_owned(), parent.into());
-            metrics.insert("continues".to_owned(), true.into());
-        }
-        let message = ChatMessage {
-            id: 0,
-            role: ChatRole::Assistant,
-            content: part.to_owned(),
-            metrics: Some(metrics),
-            created_at: app.clock.now(),
-        };
-        match store_message(app, answer.asked.user, answer.asked.chat, message).await {
-            Ok(message) => {
-                parent = message.id;
-                end.messages.push(message);
-            }
-            Err(problem) => {
-                end.error = Some(problem.0.body(&answer.asked.request_id)["error"].take());
-                let stored: usize = end.messages.iter().map(|it| it.content.len()).sum();
-                end.content = content.get(stored..).map(str::to_owned);
-                break;
+    match text.save(app, answer, saved, true).await {
+        Ok(()) => End { messages: std::mem::take(saved), error: read.error, content: None },
+        Err((n, problem)) => {
+            let messages: Vec<_> = saved.drain(..n).collect();
+            let stored: usize = messages.iter().map(|it| it.content.len()).sum();
+            End {
+                error: Some(problem.0.body(&answer.asked.request_id)["error"].take()),
+                content: text.content.get(stored..).map(str::to_owned),
+                messages,
             }
         }
     }
-    end
+}
+
+/// An answer as it is stored.
+struct Text {
+    content: String,
+    metrics: Map<String, Value>,
+}
+
+impl Text {
+    /// `None`: there is nothing to store.
+    fn of(answer: &Answer, read: &Read, total: Duration) -> Option<Self> {
+        let progress = answer.progress.borrow();
+        if progress.written.is_empty() {
+            return None;
+        }
+        // The database keeps no NUL.
+        let content = progress.written.content().replace('\0', "\u{fffd}");
+        Some(Self { content, metrics: metrics(answer, &progress, read, total) })
+    }
+
+    /// Stores it as one message or several. `saved` has those that hold an earlier state of it. If it is not `complete`, only
+    /// messages whose text has changed are written.
+    ///
+    /// # Errors
+    /// How many messages were stored, and why not the next one.
+    async fn save(
+        &self,
+        app: &App,
+        answer: &Answer,
+        saved: &mut Vec<ChatMessage>,
+        complete: bool,
+    ) -> Result<(), (usize, Problem)> {
+        let (user, chat) = (answer.asked.user, answer.asked.chat);
+        let mut parent = answer.asked.parent;
+        for (n, part) in parts(&self.content).into_iter().enumerate() {
+            let mut metrics = self.metrics.clone();
+            if n > 0 {
+                metrics.insert("parent".to_owned(), parent.into());
+                metrics.insert("continues".to_owned(), true.into());
+            }
+            let message = ChatMessage {
+                id: saved.get(n).map_or(0, |it| it.id),
+                role: ChatRole::Assistant,
+                content: part.to_owned(),
+                metrics: Some(metrics),
+                created_at: app.clock.now(),
+            };
+            match saved.get_mut(n) {
+                Some(before) if !complete && before.content == message.content => {}
+                Some(before) => {
+                    change_message(app, user, chat, &message).await.map_err(|problem| (n, problem))?;
+                    let created_at = before.created_at;
+                    *before = ChatMessage { created_at, ..message };
+                }
+                None => {
+                    let message = store_message(app, user, chat, message).await;
+                    let message = message.map_err(|problem| (n, problem))?;
+                    answer.note_saved(message.id);
+                    saved.push(message);
+                }
+            }
+            parent = saved.get(n).map_or(parent, |it| it.id);
+        }
+        Ok(())
+    }
 }
 
 fn metrics(answer: &Answer, progress: &Progress, read: &Read, total: Duration) -> Map<String, Value> {

@@ -42,6 +42,8 @@ form! {
         tar_models: optional bool,
         /// The hub cache; `false` if it is left out.
         tar_hub_cache: optional bool,
+        /// The values of models' environment variables (`extra_env`) that do not look like secrets; `false` if it is left out.
+        include_env: optional bool,
         /// Images that are not on the machine are pulled; `true` if it is left out. Otherwise the export fails.
         allow_pull_images: optional bool,
         /// Size of parts in bytes, 1 MiB or more, for disks that hold no large files, such as those with FAT32. Without it,
@@ -100,6 +102,7 @@ pub(crate) async fn export(
         include_models_manifest: body.include_models_manifest.unwrap_or(true),
         include_weights: body.tar_models.unwrap_or(false),
         include_hub_cache: body.tar_hub_cache.unwrap_or(false),
+        include_env: body.include_env.unwrap_or(false),
         allow_pull_images: body.allow_pull_images.unwrap_or(true),
         part_size: body.part_size,
         since,
@@ -118,7 +121,7 @@ async fn begin(
         "output_dir": object, "model": request.model, "include_images": request.include_images,
         "include_db": request.include_db, "include_configs": request.include_configs,
         "include_models_manifest": request.include_models_manifest, "tar_models": request.include_weights,
-        "tar_hub_cache": request.include_hub_cache,
+        "tar_hub_cache": request.include_hub_cache, "include_env": request.include_env,
     }));
     let job = app.deployment.export(request, did).await?;
     Ok(Accepted(DeploymentJob::of(app, job)))
@@ -135,6 +138,8 @@ form! {
         tar_models: optional bool,
         /// The model's repository in the hub cache; `true` if it is left out.
         tar_hub_cache: optional bool,
+        /// As in `exportDeployment`.
+        include_env: optional bool,
         /// As in `exportDeployment`.
         allow_pull_images: optional bool,
         /// As in `exportDeployment`.
@@ -171,6 +176,7 @@ pub(crate) async fn model(
         include_models_manifest: true,
         include_weights: body.tar_models.unwrap_or(true),
         include_hub_cache: body.tar_hub_cache.unwrap_or(true),
+        include_env: body.include_env.unwrap_or(false),
         allow_pull_images: body.allow_pull_images.unwrap_or(true),
         part_size: body.part_size,
         since,
@@ -242,6 +248,7 @@ pub(crate) async fn estimate(app: State<App>, Body(body): Body<Size>) -> Outcome
         include_models_manifest: true,
         include_weights: body.tar_models.unwrap_or(false),
         include_hub_cache: body.tar_hub_cache.unwrap_or(false),
+        include_env: false,
         allow_pull_images: false,
         part_size: None,
         since: None,

@@ -72,6 +72,9 @@ form! {
         local_path_override: optional Line<1000>,
         /// Loads the model's image, if the package has it; `true` if it is left out.
         include_images: optional bool,
+        /// Whether the name of an image of this machine moves to another image of the package. A package whose origin is proven
+        /// (`PACKAGE_TRUSTED_KEY`) may do that in any case.
+        replace_images: optional bool,
         /// Puts the model's weights in place, if the package has them; `true` if it is left out.
         include_weights: optional bool,
         /// The folder of the base package, for a difference.
@@ -202,6 +205,7 @@ async fn opened(app: &App, body: &ImportModel) -> Outcome<(Package, ImportReques
         include_images: body.include_images.unwrap_or(true),
         include_weights: own_weights,
         include_hub_cache: own_weights,
+        replace_images: body.replace_images.unwrap_or(false),
     };
     Ok((package, request))
 }

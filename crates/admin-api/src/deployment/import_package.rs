@@ -34,6 +34,9 @@ form! {
         base_dir: optional Line<1000>,
         /// Loads images that are missing; `true` if it is left out.
         include_images: optional bool,
+        /// Whether the name of an image of this machine moves to another image of the package. A package whose origin is proven
+        /// (`PACKAGE_TRUSTED_KEY`) may do that in any case.
+        replace_images: optional bool,
         /// Puts weights in place that are missing; `true` if it is left out.
         include_weights: optional bool,
         /// Puts files of the hub cache in place that are missing; `true` if it is left out.
@@ -96,6 +99,7 @@ pub(crate) async fn import(
         include_images: body.include_images.unwrap_or(true),
         include_weights: body.include_weights.unwrap_or(true),
         include_hub_cache: body.include_hub_cache.unwrap_or(true),
+        replace_images: body.replace_images.unwrap_or(false),
     };
     let plan = app.deployment.plan_import(request.clone()).await?;
     let sorted = sort(&app, caller.role(), manifests, body.include_models.unwrap_or(true), &plan).await?;

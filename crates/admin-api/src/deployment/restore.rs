@@ -57,6 +57,8 @@ view! {
         /// Rows by table.
         tables: Map<String, Value> as map(count()),
         problems: Vec<String>,
+        /// What is wrong with it, though it can be restored: rows that a gateway would leave out.
+        warnings: Vec<String>,
     }
 }
 
@@ -152,6 +154,7 @@ fn look(found: &Found, shown: String) -> DumpView {
         kind: None,
         tables: Map::new(),
         problems: Vec::new(),
+        warnings: Vec::new(),
     };
     let Some((size, modified_at)) = found.facts() else {
         let is_there = found.file.exists();
@@ -178,6 +181,7 @@ fn filled(view: DumpView, report: DumpReport) -> DumpView {
         kind: Some(report.kind.as_str()),
         tables: report.tables.into_iter().map(|(name, rows)| (name, rows.into())).collect(),
         problems: report.problems,
+        warnings: report.warnings,
         ..view
     }
 }

@@ -344,6 +344,10 @@ fn policy_errors(route: &Route, doc: &Doc) -> Vec<ErrorCode> {
     if route.method != Method::GET || route.policy.access != Access::Public {
         codes.push(ErrorCode::CrossSiteRequest);
     }
+    let for_org_admins = route.policy.access.role().is_some_and(|it| !it.is_global());
+    if route.method != Method::GET && route.path.starts_with("/admin/") && for_org_admins {
+        codes.push(ErrorCode::RateLimitExceeded);
+    }
     // A command takes no body, and says so.
     if route.policy.body == BodyLimit::NONE || !doc.params.is_empty() {
         codes.push(ErrorCode::ValidationError);

@@ -111,8 +111,8 @@ impl Seen {
             (Some(engine), _) | (None, Some(engine)) => engine,
             (None, None) => {
                 let message = format!(
-                    "the files of `{path}` tell no engine: {} Say `vllm` or `llamacpp` if they can be loaded",
-                    advice.reason
+                    "the files of `{path}` tell no engine: {}. Say `vllm` or `llamacpp` if they can be loaded",
+                    first_error(found).unwrap_or(&advice.reason).trim_end_matches('.')
                 );
                 return Err(Problem::invalid("engine_type", message));
             }
@@ -133,6 +133,13 @@ impl Seen {
             trained_for: it.metadata.as_ref().and_then(|it| it.context_length),
         }))
     }
+}
+
+/// Returns why the first of the files can't be loaded.
+fn first_error(found: &Inspection) -> Option<&str> {
+    let checkpoint = found.safetensor_info.iter().flat_map(|it| &it.errors);
+    let groups = found.gguf_groups.iter().flat_map(|it| &it.errors);
+    checkpoint.chain(groups).chain(&found.gguf_validation.errors).next().map(String::as_str)
 }
 
 /// The one model of a folder that can be loaded.

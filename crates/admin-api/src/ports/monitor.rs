@@ -52,6 +52,8 @@ view! {
         pub shipped: u64,
         /// Shipped rows that the database had already, because they were read again after a crash or an outage.
         pub replayed: u64,
+        /// Rows that were written and are neither in the database nor on disk: files of the spool were removed.
+        pub missing: u64,
         /// Damaged places that were skipped.
         pub torn: u64,
         /// Bytes that are on disk and not in the database yet.

@@ -86,14 +86,15 @@ pub(crate) async fn integrity(app: State<App>, caller: Caller) -> Outcome<Json<I
     let (since, extent) = (tx.usage_raw_since().await?, tx.usage_extent().await?);
     drop(tx);
     let range = extent.map(|(first, end)| (first.max(since), end)).filter(|(from, to)| from < to);
+    let spool = app.monitor.spool();
     let mut report = Integrity {
-        ok: true,
+        ok: spool.missing == 0,
         checked_from: range.map(|it| it.0.into()),
         checked_to: range.map(|it| it.1.into()),
         rows: 0,
         rollup_rows_sum: 0,
         mismatches: Vec::new(),
-        spool: app.monitor.spool(),
+        spool,
     };
     let Some((mut from, end)) = range else { return Ok(Json(report)) };
     // The range has whole days where possible, so that the sums of days are checked too.

@@ -26,6 +26,7 @@ pub(super) fn command() -> Command {
             flag("no-configs", "Without the settings").conflicts_with("model"),
             flag("no-manifests", "Without the manifests of the models").conflicts_with("model"),
             flag("no-weights", "With --model: without its weights").requires("model"),
+            flag("env", "With the values of models' environment variables (extra_env), except those that look like secrets"),
             flag("no-pull", "Fails if an image is not on the gateway's machine, and pulls none"),
             option("part-size", "SIZE", "In equal parts of this size, such as 4G, for disks that hold no large files")
                 .value_parser(size),
@@ -66,6 +67,9 @@ pub(super) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         if has(matches, option) {
             body.insert(field.to_owned(), json!(false));
         }
+    }
+    if has(matches, "env") {
+        body.insert("include_env".to_owned(), json!(true));
     }
     if let Some(size) = matches.get_one::<u64>("part-size") {
         body.insert("part_size".to_owned(), json!(size));

@@ -34,6 +34,7 @@ pub(super) fn command() -> Command {
             option("as", "NAME", "Another served name for the model").requires("model"),
             option("local-path", "PATH", "Another path for the model's weights, which are then left in the package")
                 .requires("model"),
+            flag("replace-images", "Moves names of images of this machine to other images of the package"),
             flag("dry-run", "Only shows what would be done"),
             flag("yes", "Does not ask"),
         ])
@@ -50,6 +51,9 @@ pub(super) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     body.insert("output_dir".to_owned(), json!(text(matches, "DIR")));
     if let Some(base) = text(matches, "base") {
         body.insert("base_dir".to_owned(), json!(base));
+    }
+    if has(matches, "replace-images") {
+        body.insert("replace_images".to_owned(), json!(true));
     }
     match text(matches, "model") {
         Some(name) => model(cx, matches, body, name).await,

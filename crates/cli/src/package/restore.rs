@@ -80,7 +80,11 @@ fn show(cx: &Cx, dump: &Value) -> Outcome<()> {
                 rows("audit")
             ),
         ),
-    ])
+    ])?;
+    for warning in dump["warnings"].as_array().into_iter().flatten() {
+        cx.out.warn(&cell(warning));
+    }
+    Ok(())
 }
 
 /// Asks for the address of the gateway, so that nobody replaces the database of another one than they mean.

@@ -242,7 +242,7 @@ impl Export<'_> {
     }
 
     fn model(&self, model: &Model) -> Result<(ModelManifest, contents::Model), ApiError> {
-        let PortableModel { body, redacted } = PortableModel::of(model);
+        let PortableModel { body, redacted } = PortableModel::of(model, self.request.include_env);
         let config = &self.work.control.config;
         let image = config.programs.is_none().then(|| config.image(model).to_owned());
         let weights = self.plan.places.get(&model.id).cloned().unwrap_or_default();
@@ -284,9 +284,10 @@ impl Export<'_> {
 
     fn database(&mut self, writer: &mut PackageWriter) -> Result<(), ApiError> {
         self.work.job.step("dumping the database");
+        let secrets = if self.request.include_env { DumpSecrets::Redacted } else { DumpSecrets::WithoutEnv };
         let (store, now) = (&self.work.control.store, self.work.control.clock.now());
         let dump = |to: &mut (dyn Write + Send)| {
-            let dumped = self.work.wait(store.dump(DumpSecrets::Redacted, now, to))?;
+            let dumped = self.work.wait(store.dump(secrets, now, to))?;
             dumped.map_err(|error| match error {
                 StoreError::Sink(_) if self.work.is_cancelled() => cancelled(),
                 StoreError::Sink(error) => failed(format!("the dump can't be written: {error}")),

@@ -9,8 +9,10 @@ mod dump_source;
 mod export;
 mod images;
 mod import;
+mod import_images;
 mod plan;
 mod restore;
+mod selection;
 mod thread;
 
 use std::sync::Arc;

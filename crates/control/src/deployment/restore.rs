@@ -23,7 +23,7 @@ use serde::Serialize;
 use super::{
     artifacts,
     dump_source::describes,
-    failed, import,
+    failed, selection,
     thread::{Work, cancelled},
 };
 
@@ -95,7 +95,7 @@ fn expected(
     request: &RestoreRequest,
 ) -> Result<(Expected, Option<(Package, PackagePath)>), ApiError> {
     let package = match Package::open(&request.dir) {
-        Ok(_) => import::open(&work.control, &request.dir, request.base.as_deref())?,
+        Ok(_) => selection::open(&work.control, &request.dir, request.base.as_deref())?,
         Err(error) if work.control.config.engines.package_trusted_key.is_some() => {
             return Err(failed(format!(
                 "PACKAGE_TRUSTED_KEY asks for a signed package, and there is none in the folder: {error}"

@@ -11,7 +11,7 @@ use crate::Control;
 const MIB: u64 = 1 << 20;
 /// Smallest value that counts as no limit: without a limit, a control group of version 1 shows a value near `i64::MAX`,
 /// rounded to pages.
-const NO_LIMIT: u64 = 1 << 60;
+pub(super) const NO_LIMIT: u64 = 1 << 60;
 
 impl Control {
     /// Returns what the gateway runs on; `None` if looking at it failed.

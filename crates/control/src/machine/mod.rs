@@ -6,6 +6,7 @@ pub mod capabilities;
 pub mod host;
 mod inventory;
 mod nvidia;
+mod own_memory;
 
 use std::{
     path::Path,
@@ -23,6 +24,7 @@ use tokio::{
 };
 
 pub use inventory::InventoryError;
+pub use own_memory::own_memory;
 
 /// Age up to which the last answer is used again.
 const FRESH: Duration = Duration::from_secs(2);

@@ -8,7 +8,7 @@ use std::{
 
 use gantry_dataplane::{
     Catalog, KeyEntry, SessionEntry,
-    limits::{Account, AccountState, Charges, KeyState, Subject, nanos},
+    limits::{Account, AccountState, Charges, KeyState, RefusalQuota, Refusals, Subject, nanos},
 };
 use gantry_domain::{
     OrgId, Timestamp, UserId,
@@ -39,16 +39,21 @@ pub(super) fn enter(
         books.org(next, id, limits);
     }
     let users = books.users(next, &keys, &sessions);
+    let mut bounds = Bounds::of(before);
     let states: HashMap<_, _> = before.keys.values().map(|it| (it.id, &it.state)).collect();
     for key in keys {
         let known = states.get(&key.id).map(|it| Arc::clone(it));
         let state = known.unwrap_or_else(|| Arc::new(KeyState::new(key.id)));
-        books.key(next, key, state, &users);
+        let own = Arc::clone(&state.account.refusals);
+        let refusals = bounds.for_caller(own, key.user_id, key.org_id);
+        books.key(next, key, (state, refusals), &users);
     }
     for (session, user) in sessions {
         let hash = session.id_hash;
         let ended = before.sessions.get(&hash).map(|it| Arc::clone(&it.ended)).unwrap_or_default();
-        next.sessions.insert(hash, Arc::new(session_entry(next, &session, user, ended)));
+        let own = next.states.get(&Subject::User(user.id)).map(|it| Arc::clone(&it.refusals));
+        let refusals = bounds.for_caller(own.unwrap_or_default(), Some(user.id), user.org_id);
+        next.sessions.insert(hash, Arc::new(session_entry(next, &session, user, (ended, refusals))));
     }
     // The state of holders that have no limit just now is kept until their usage is earned back. Otherwise signing out
     // and in again would give a fresh limit.
@@ -113,7 +118,7 @@ impl Books<'_> {
         &mut self,
         next: &mut Catalog,
         key: ApiKey,
-        state: Arc<KeyState>,
+        (state, refusals): (Arc<KeyState>, Refusals),
         users: &HashMap<UserId, Arc<Account>>,
     ) {
         let limits = key.settings.limits.or(self.control.config.limits.for_keys());
@@ -121,7 +126,7 @@ impl Books<'_> {
         let user = key.user_id.and_then(|it| users.get(&it));
         let charges = Charges::new([account.as_ref(), user, next.accounts.get(&Subject::Org(key.org_id))]);
         next.accounts.extend(account.map(|it| (it.subject, it)));
-        next.keys.insert(key.token_hash, Arc::new(key_entry(key, charges, state)));
+        next.keys.insert(key.token_hash, Arc::new(key_entry(key, charges, (state, refusals))));
     }
 
     fn account(
@@ -140,6 +145,31 @@ impl Books<'_> {
     }
 }
 
+/// What bounds the refusals of users and organisations, for all their keys and sessions together. The catalog before has it with
+/// their keys and sessions.
+struct Bounds(HashMap<Subject, Arc<RefusalQuota>>);
+
+impl Bounds {
+    fn of(before: &Catalog) -> Self {
+        let keys = before.keys.values().map(|it| (it.user_id, it.org_id, &it.refusals));
+        let sessions = before.sessions.values().map(|it| (Some(it.user_id), it.org_id, &it.refusals));
+        let mut all = HashMap::new();
+        for (user, org, refusals) in keys.chain(sessions) {
+            let user = user.map(Subject::User).zip(refusals.user.as_ref());
+            let org = Some(Subject::Org(org)).zip(refusals.org.as_ref());
+            for (subject, quota) in user.into_iter().chain(org) {
+                all.entry(subject).or_insert_with(|| Arc::clone(quota));
+            }
+        }
+        Self(all)
+    }
+
+    fn for_caller(&mut self, own: Arc<RefusalQuota>, user: Option<UserId>, org: OrgId) -> Refusals {
+        let mut quota = |subject| Arc::clone(self.0.entry(subject).or_default());
+        Refusals { own, user: user.map(|it| quota(Subject::User(it))), org: Some(quota(Subject::Org(org))) }
+    }
+}
+
 /// Returns the limits of users who have some or are signed in, and whether they are signed in.
 fn users(keys: &[ApiKey], sessions: &[(Session, User)]) -> HashMap<UserId, (Limits, bool)> {
     let signed_in = sessions.iter().map(|(_, user)| (user.id, (user.limits, true)));
@@ -152,7 +182,11 @@ fn users(keys: &[ApiKey], sessions: &[(Session, User)]) -> HashMap<UserId, (Limi
     users
 }
 
-fn key_entry(key: ApiKey, charges: Option<Arc<Charges>>, state: Arc<KeyState>) -> KeyEntry {
+fn key_entry(
+    key: ApiKey,
+    charges: Option<Arc<Charges>>,
+    (state, refusals): (Arc<KeyState>, Refusals),
+) -> KeyEntry {
     let models = key.callable().map(Vec::into_boxed_slice);
     KeyEntry {
         id: key.id,
@@ -164,12 +198,18 @@ fn key_entry(key: ApiKey, charges: Option<Arc<Charges>>, state: Arc<KeyState>) -
         ip_allowlist: key.settings.ip_allowlist,
         expires_at: key.settings.expires_at,
         charges,
+        refusals,
         state,
     }
 }
 
 /// The accounts of its user and organisation are in `catalog` already.
-fn session_entry(catalog: &Catalog, session: &Session, user: User, ended: Arc<AtomicBool>) -> SessionEntry {
+fn session_entry(
+    catalog: &Catalog,
+    session: &Session,
+    user: User,
+    (ended, refusals): (Arc<AtomicBool>, Refusals),
+) -> SessionEntry {
     let (subject, org) = (Subject::User(user.id), Subject::Org(user.org_id));
     SessionEntry {
         ended,
@@ -179,6 +219,6 @@ fn session_entry(catalog: &Catalog, session: &Session, user: User, ended: Arc<At
         expires_at: session.expires_at,
         models: user.models.map(Vec::into_boxed_slice),
         charges: Charges::new([None, catalog.accounts.get(&subject), catalog.accounts.get(&org)]),
-        refusals: catalog.states.get(&subject).map(|it| Arc::clone(&it.refusals)).unwrap_or_default(),
+        refusals,
     }
 }

@@ -33,6 +33,7 @@ pub(crate) use admit::{Demand, enter};
 pub use clock::{Moment, nanos};
 pub(crate) use headers::write as write_headers;
 pub use limiter::{GatewayLink, LimitCounters, Limiter};
+pub use refusals::{RefusalQuota, Refusals};
 pub use spending::Marks;
 pub use state::{AccountState, FRESH, Report, View};
 pub use subject::Subject;

@@ -62,6 +62,12 @@ pub struct Counters {
     pub upstream_retries: [AtomicU64; Retry::ALL.len()],
     /// Records that could not be written to the spool at first.
     pub spool_errors: AtomicU64,
+    /// Usage rows of requests that ended that were written to the spool.
+    pub spool_written: AtomicU64,
+    /// Gauge: rows that were written to the spool and are neither in the database nor in the spool.
+    pub spool_missing: AtomicU64,
+    /// Gauge: threads that can't write, because files of the spool were removed or taken and can't be put back.
+    pub spool_away: AtomicU64,
     /// Refused requests that have no row, because the disk of the spool is almost full.
     pub refusals_dropped: AtomicU64,
     /// Usage rows that the shipper brought to the database.

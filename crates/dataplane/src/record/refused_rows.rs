@@ -1,14 +1,14 @@
 //! The shared rows of refusals: those that may have no row of their own (see [`crate::limits::refusals`]) are counted by
 //! each thread, and written at its next tick.
 
-use std::{cell::RefCell, collections::HashMap, net::IpAddr, sync::Arc, time::Instant};
+use std::{cell::RefCell, collections::HashMap, net::IpAddr, time::Instant};
 
 use gantry_domain::{Timestamp, endpoint::Endpoint, model::Task, usage::Outcome};
 use uuid::Uuid;
 
 use crate::{
     caller_id::CallerId,
-    limits::{clock::nanos, refusals::RefusalQuota},
+    limits::{Refusals, clock::nanos},
     record::spool::RowRef,
 };
 
@@ -39,7 +39,7 @@ struct SharedRow {
     key_prefix: Option<Box<str>>,
     stream: bool,
     client: IpAddr,
-    bounds: Arc<RefusalQuota>,
+    bounds: Refusals,
 }
 
 /// The refusals of one thread that wait for a shared row.
@@ -51,7 +51,7 @@ impl RefusedRows {
     /// [`RefusedRows::write`]. `known` says that its model exists.
     pub(crate) fn passes(
         &self,
-        bounds: &Arc<RefusalQuota>,
+        bounds: &Refusals,
         row: &RowRef<'_>,
         known: bool,
         client: IpAddr,
@@ -79,7 +79,7 @@ impl RefusedRows {
             key_prefix: row.key_prefix.map(Box::from),
             stream: row.stream,
             client,
-            bounds: Arc::clone(bounds),
+            bounds: bounds.clone(),
         });
         shared.n += 1;
         shared.latency = shared.latency.saturating_add(row.latency_ms);

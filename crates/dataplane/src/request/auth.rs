@@ -19,7 +19,7 @@ use crate::{
     caller_id::CallerId,
     catalog::{Catalog, KeyEntry, SessionEntry},
     config::Config,
-    limits::{Charges, refusals::RefusalQuota},
+    limits::{Charges, Refusals},
     shared::Shared,
 };
 
@@ -75,9 +75,9 @@ impl Caller {
     }
 
     /// What its refusals cost.
-    pub(crate) fn refusals<'a>(&'a self, shared: &'a Shared) -> &'a Arc<RefusalQuota> {
+    pub(crate) fn refusals<'a>(&'a self, shared: &'a Shared) -> &'a Refusals {
         match self {
-            Self::Key(key) => &key.state.account.refusals,
+            Self::Key(key) => &key.refusals,
             Self::Session(session) => &session.refusals,
             Self::Anyone => &shared.refusals,
         }

@@ -242,9 +242,14 @@ async fn other_paths(
     request.headers_mut().insert(&X_REQUEST_ID, request_id);
     let answer = (thread.other)(request, peer).await;
     // An event stream may have no end of its own (the log of an engine), and would hold up the gateway's end.
-    let events = answer.headers().get(header::CONTENT_TYPE).is_some_and(headers::is_event_stream);
+    let events = answer.headers().get(header::CONTENT_TYPE).is_some_and(headers::is_event_stream)
+        && answer.extensions().get::<HasEnd>().is_none();
     answer.map(|body| if events { Answer::Events(body, thread) } else { Answer::Other(body) })
 }
+
+/// Marks a stream of events that ends by itself, before the gateway does.
+#[derive(Debug, Clone, Copy)]
+pub struct HasEnd;
 
 /// Marks a request for `/readyz` while the gateway is leaving, for the admin API, which can't know it.
 #[derive(Debug, Clone, Copy)]

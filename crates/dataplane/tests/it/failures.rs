@@ -255,25 +255,6 @@ async fn a_failing_engine_is_left_alone_and_tried_once() {
 }
 
 #[tokio::test]
-async fn without_a_spool_nothing_is_served_and_it_recovers() {
-    let mut engine = Engine::start().await;
-    let gateway = Gateway::start(engine.addr);
-    let mut client = gateway.client().await;
-    let moved = gateway.spool_dir().with_extension("moved");
-    std::fs::rename(gateway.spool_dir(), &moved).unwrap();
-    let got = client.ask(&post(CHAT, KEY, "", BODY)).await;
-    assert_eq!((got.status, got.code().as_str()), (503, "metering_unavailable"));
-    assert!(engine.was_not_called());
-    std::fs::rename(&moved, gateway.spool_dir()).unwrap();
-    client.send(&post(CHAT, KEY, "", BODY)).await;
-    engine.call().await.send(&json("{}"));
-    assert_eq!(client.answer().await.status, 200);
-    // The refusal's own row was kept until it could be written.
-    let rows = gateway.rows(2).await;
-    assert_eq!((rows[0].status_code, rows[1].status_code), (503, 200));
-}
-
-#[tokio::test]
 async fn an_answer_that_is_no_http_is_a_502_and_counts() {
     let settings = breaker::Settings { failures: 3, cooldown: Duration::from_hours(1) };
     for nonsense in ["SSH-2.0-OpenSSH_9.6\r\n\r\n", "\0\0\0\0\r\n\r\n", "HTTP/1.1 999999 What\r\n\r\n"] {

@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 use gantry_dataplane::{
     Catalog, Config, DataPlane, KeyEntry, Route, RouteTarget, SessionEntry, Shared, Upstream,
     breaker::{self, Breaker},
-    limits::KeyState,
+    limits::{KeyState, Refusals},
     spool::Reader,
 };
 use gantry_domain::{
@@ -51,6 +51,7 @@ pub(crate) fn key_entry(id: i64) -> KeyEntry {
         ip_allowlist: IpList::default(),
         expires_at: None,
         charges: None,
+        refusals: Refusals::default(),
         state: Arc::new(KeyState::new(KeyId(id))),
     }
 }
@@ -92,7 +93,7 @@ pub(crate) fn catalog(engine: SocketAddr, keys: Vec<(&str, KeyEntry)>) -> Catalo
     ];
     let hashed = |(token, entry): (&str, KeyEntry)| (key::hash(token.as_bytes()), Arc::new(entry));
     let session = SessionEntry {
-        refusals: Arc::default(),
+        refusals: Refusals::default(),
         models: None,
         user_id: UserId(5),
         org_id: OrgId(2),

@@ -22,6 +22,7 @@ mod limits;
 mod media;
 mod metering;
 mod simulated;
+mod spool;
 mod stalls;
 mod streams;
 mod transcripts;

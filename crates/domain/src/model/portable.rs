@@ -20,8 +20,8 @@ pub struct PortableModel {
 }
 
 impl PortableModel {
-    /// Returns what is carried of `model`.
-    pub fn of(model: &Model) -> Self {
+    /// Returns what is carried of `model`. Without `with_env`, no value of an environment variable is.
+    pub fn of(model: &Model, with_env: bool) -> Self {
         let mut body = Map::new();
         body.insert("name".to_owned(), json!(model.name));
         body.insert("served_name".to_owned(), json!(model.served_name));
@@ -33,15 +33,16 @@ impl PortableModel {
             redacted.push("hub_token".to_owned());
         }
         if let Some(Value::Object(env)) = body.get_mut("extra_env") {
-            redacted.extend(redact_env(env).into_iter().map(|it| format!("extra_env.{it}")));
+            redacted.extend(redact_env(env, with_env).into_iter().map(|it| format!("extra_env.{it}")));
         }
         Self { body, redacted }
     }
 }
 
-/// Removes the environment variables whose values are secrets, as far as name and value show it. Returns their names.
-pub fn redact_env(env: &mut Map<String, Value>) -> Vec<String> {
-    let secret = |(name, value): (&String, &Value)| is_secret(name, value).then(|| name.clone());
+/// Removes environment variables, and returns their names: all of them, or with `keep` those whose values are secrets as far as name
+/// and value show it.
+pub fn redact_env(env: &mut Map<String, Value>, keep: bool) -> Vec<String> {
+    let secret = |(name, value): (&String, &Value)| (!keep || is_secret(name, value)).then(|| name.clone());
     let names: Vec<String> = env.iter().filter_map(secret).collect();
     env.retain(|name, _| !names.contains(name));
     names
@@ -66,7 +67,9 @@ mod tests {
             "VLLM_USE_V1": "1", "HF_TOKEN": "x", "my_api_key": "x", "X": "hf_abc", "PROXY": "http://u:p@h:1", "URL": "http://h:1",
         });
         let Value::Object(mut env) = env else { panic!("an object") };
-        assert_eq!(redact_env(&mut env), ["HF_TOKEN", "my_api_key", "X", "PROXY"]);
-        assert_eq!(Value::Object(env), json!({ "VLLM_USE_V1": "1", "URL": "http://h:1" }));
+        assert_eq!(redact_env(&mut env, true), ["HF_TOKEN", "my_api_key", "X", "PROXY"]);
+        assert_eq!(Value::Object(env.clone()), json!({ "VLLM_USE_V1": "1", "URL": "http://h:1" }));
+        assert_eq!(redact_env(&mut env, false), ["VLLM_USE_V1", "URL"]);
+        assert!(env.is_empty());
     }
 }

@@ -148,7 +148,7 @@ fn concerns(group: &GgufGroup, engine: EngineVersion, out: &mut Checked) {
             About::Architecture => {
                 matches!(engine, EngineVersion::Known(_, [build, ..]) if build <= LLAMACPP_LISTED)
             }
-            About::Tensors | About::Tokenizer { .. } | About::Other => false,
+            About::Tensors | About::Tokenizer { .. } | About::Quantization | About::Other => false,
         };
         if certain { out.errors.push(text) } else { out.warnings.push(text) }
     }
@@ -215,7 +215,9 @@ fn checkpoint(base: &Base, path: &Path) -> Checked {
             About::ChatTemplate => out.no_template = Some(text),
             About::Tokenizer { vital } => out.no_tokenizer = Some((text, vital)),
             // Newer images know more architectures, and transformers implements some of the others.
-            About::Architecture | About::Tensors | About::Other => out.warnings.push(text),
+            About::Architecture | About::Quantization | About::Tensors | About::Other => {
+                out.warnings.push(text);
+            }
         }
     }
     out

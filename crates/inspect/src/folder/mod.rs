@@ -191,6 +191,7 @@ fn inspect_folder(base: &Base, path: &Path) -> Inspection {
         collected.grouped.adapters.push(SideFile { path: at, size_bytes, base_model: adapter.base_model });
     } else if !hf.weights.files.is_empty() || !hf.weights.missing.is_empty() {
         collected.foreign = has_foreign_architecture(&hf);
+        collected.unloadable = hf.warnings.iter().any(|it| it.about == About::Quantization);
         collected.info = Some(checkpoint_info(hf, at));
     } else {
         collected.pytorch = (!hf.weights.pytorch.is_empty() && hf.config.is_some()).then_some(at);
@@ -348,12 +349,14 @@ fn checkpoint_info(mut hf: hf::HfFolder, path: String) -> SafetensorInfo {
 
 /// The parts from which an answer is made.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent facts")]
 struct Collected {
     path: String,
     grouped: Grouped,
     info: Option<SafetensorInfo>,
     /// Whether the engine is not known to support the checkpoint's architecture.
     foreign: bool,
+    unloadable: bool,
     /// A folder with `PyTorch` weights and without safetensors.
     pytorch: Option<String>,
     has_gguf: bool,
@@ -362,7 +365,7 @@ struct Collected {
 
 impl Collected {
     fn into_inspection(self, mut warnings: Vec<String>) -> Inspection {
-        let Self { path, grouped, info, foreign, pytorch, has_gguf, has_safetensors } = self;
+        let Self { path, grouped, info, foreign, unloadable, pytorch, has_gguf, has_safetensors } = self;
         warnings.extend(grouped.warnings);
         warnings.extend(grouped.groups.iter().flat_map(|it| it.warnings.iter().cloned()));
         warnings.extend(info.iter().flat_map(|it| it.errors.iter().chain(&it.warnings).cloned()));
@@ -370,6 +373,7 @@ impl Collected {
             groups: &grouped.groups,
             checkpoint: info.as_ref(),
             foreign,
+            unloadable,
             unread: grouped.unread,
             has_gguf,
             has_safetensors,

@@ -13,6 +13,8 @@ pub(super) struct Findings<'a> {
     pub(super) checkpoint: Option<&'a SafetensorInfo>,
     /// Whether vLLM is not known to support the checkpoint's architecture.
     pub(super) foreign: bool,
+    /// Whether vLLM does not load the checkpoint's quantisation.
+    pub(super) unloadable: bool,
     /// Number of GGUF files that were found and not read.
     pub(super) unread: usize,
     pub(super) has_gguf: bool,
@@ -30,7 +32,7 @@ pub(super) fn recommend(findings: &Findings<'_>) -> EngineRecommendation {
     let ready = findings.groups.iter().filter(|it| it.status == Status::Ready);
     // This takes the largest of the models with the fewest warnings; models that may not start come last.
     let gguf = ready.min_by_key(|it| (is_foreign(it), it.warnings.len()));
-    let checkpoint = findings.checkpoint.filter(|it| it.status == Status::Ready);
+    let checkpoint = findings.checkpoint.filter(|it| it.status == Status::Ready && !findings.unloadable);
     let pytorch = findings.pytorch.as_ref();
 
     let choice = match (checkpoint, gguf) {
@@ -117,6 +119,9 @@ fn checkpoint_reason(findings: &Findings<'_>, it: &SafetensorInfo, beside_gguf: 
 fn gguf_reason(findings: &Findings<'_>, it: &GgufGroup, beside_checkpoint: bool) -> String {
     let other = match (beside_checkpoint, findings.checkpoint) {
         (true, _) => " vLLM 0.32 does not know the architecture of the safetensors checkpoint beside it.",
+        (false, Some(_)) if findings.unloadable => {
+            " vLLM does not load the quantisation of the checkpoint beside it."
+        }
         (false, Some(_)) => " The safetensors checkpoint here can't be used; see its errors.",
         (false, None) => "",
     };
@@ -172,6 +177,12 @@ fn nothing(findings: &Findings<'_>) -> String {
     if findings.unread > 0 {
         let found = "No model that can be loaded was found in what was read";
         return format!("{found}, but {} GGUF files were not; see the warnings.", findings.unread);
+    }
+    if let Some(it) = findings.checkpoint.filter(|it| it.status == Status::Ready) {
+        let what = checkpoint_words(it);
+        return format!(
+            "{what}: vLLM does not load this quantisation. Look for a copy in another one, or in GGUF."
+        );
     }
     nothing_read(findings).to_owned()
 }

@@ -268,13 +268,15 @@ fn context_length(model: &Value, config: &HfConfig) -> Option<u64> {
     ];
     let given = KEYS.iter().filter_map(|it| whole(model, it)).min();
     let length = whole(model, "model_max_length").or(given)?;
+    let kind = config.rope.kind.as_deref();
+    let is_yarn = matches!(kind, Some("yarn" | "deepseek_yarn"));
+    // YaRN scales the length of the training, whatever the file states as its length.
+    let length = config.rope.original_context_length.filter(|_| is_yarn).unwrap_or(length);
     // Files of these kinds state the scaled length; Gemma 3 does with every kind.
-    let scaled = matches!(
-        config.rope.kind.as_deref(),
-        None | Some(
-            "default" | "su" | "longrope" | "llama3" | "yarn" | "deepseek_yarn" | "mrope" | "proportional"
-        )
-    ) || config.model_type.as_deref().is_some_and(|it| it.contains("gemma3"));
+    let stated = is_yarn && config.rope.original_context_length.is_none();
+    let scaled = stated
+        || matches!(kind, None | Some("default" | "su" | "longrope" | "llama3" | "mrope" | "proportional"))
+        || config.model_type.as_deref().is_some_and(|it| it.contains("gemma3"));
     let factor =
         if scaled { 1.0 } else { config.rope.factor.filter(|it| (0.0..1e6).contains(it)).unwrap_or(1.0) };
     Some((length as f64 * factor) as u64)

@@ -121,7 +121,9 @@ pub(crate) fn read_in_with(
     out.warnings.extend(out.weights.warnings.iter().cloned().map(Concern::from));
 
     let tokenizer_config = picked(base, folder, "tokenizer_config.json", &mut out);
-    out.has_tokenizer = TOKENIZERS.iter().any(|set| set.iter().all(|it| has(it)));
+    let damaged = damaged_tokenizers(base, folder, &names, &mut out);
+    let sound = |name: &str| has(name) && !damaged.contains(&name);
+    out.has_tokenizer = TOKENIZERS.iter().any(|set| set.iter().all(|it| sound(it)));
     out.has_chat_template = has("chat_template.jinja")
         || has("tekken.json")
         || has("chat_templates")
@@ -150,6 +152,28 @@ pub(crate) fn read_in_with(
     out
 }
 
+/// Returns the files of a tokenizer that are there and can't be one, and adds an error for each.
+fn damaged_tokenizers(base: &Base, folder: &Path, names: &[&str], out: &mut HfFolder) -> Vec<&'static str> {
+    let files = TOKENIZERS.iter().copied().flatten().copied().filter(|it| names.contains(it));
+    let mut damaged = Vec::new();
+    for name in files {
+        let Some(opened) = base.file_in(folder, name) else { continue };
+        if opened.len == 0 {
+            out.errors.push(format!("{name}: it is empty; the download is incomplete"));
+        } else if weights::is_lfs_pointer(opened.file) {
+            out.errors.push(pointer(name));
+        } else {
+            continue;
+        }
+        damaged.push(name);
+    }
+    damaged
+}
+
+fn pointer(name: &str) -> String {
+    format!("{name}: this is a git-lfs pointer, not the file itself; run `git lfs pull`")
+}
+
 /// Reads the quantisation from the files in which tools put it beside `config.json`.
 fn quantization_beside(base: &Base, folder: &Path) -> Option<Quantization> {
     let value =
@@ -172,12 +196,8 @@ fn config_value(base: &Base, folder: &Path, name: &str, out: &mut HfFolder) -> O
             None
         }
         Err(error) => {
-            let pointer = base.file_in(folder, name).is_some_and(|it| weights::is_lfs_pointer(it.file));
-            out.errors.push(if pointer {
-                format!("{name}: this is a git-lfs pointer, not the file itself; run `git lfs pull`")
-            } else {
-                format!("{name}: {error}")
-            });
+            let is_pointer = base.file_in(folder, name).is_some_and(|it| weights::is_lfs_pointer(it.file));
+            out.errors.push(if is_pointer { pointer(name) } else { format!("{name}: {error}") });
             None
         }
     }
@@ -234,7 +254,7 @@ fn warn_about(config: &HfConfig, quantization: Option<&Quantization>, warnings: 
         && !known::vllm_knows_quantization(&quantization.method)
     {
         let text = format!("config.json: vLLM does not load the quantisation `{}`", quantization.method);
-        warnings.push(text.into());
+        warnings.push(Concern::new(About::Quantization, text));
     }
 }
 

@@ -34,16 +34,20 @@ impl Quantization {
     }
 }
 
+/// The method of a file that has settings of a quantisation and does not name it.
+const UNKNOWN: &str = "unknown";
+
 /// Reads the quantisation from `config.json`.
 pub(crate) fn of_config(config: &Value) -> Option<Quantization> {
     let nested = config.get("text_config").and_then(|it| it.get("quantization_config"));
     let found = config.get("quantization_config").or_else(|| config.get("compression_config")).or(nested);
-    if let Some(value) = found.filter(|it| it.is_object()) {
-        return of_object(value, None);
+    // MLX states only a group size and bits, sometimes in both places.
+    let mlx = config.get("quantization").filter(|it| it.get("group_size").is_some());
+    match (found.and_then(Value::as_object).filter(|it| !it.is_empty()), mlx) {
+        (Some(_), None) => of_object(found?, Some(UNKNOWN)),
+        (Some(_), Some(_)) => of_object(found?, Some("mlx")),
+        (None, mlx) => of_object(mlx?, Some("mlx")),
     }
-    // MLX states only a group size and bits.
-    let mlx = config.get("quantization").filter(|it| it.get("group_size").is_some())?;
-    of_object(mlx, Some("mlx"))
 }
 
 /// Reads the quantisation from a file beside `config.json`.

@@ -190,6 +190,13 @@ fn context_length_is_derived_as_vllm_derives_it() {
     assert_eq!(length(scaled("dynamic")), Some(16384));
     assert_eq!(length(scaled("yarn")), Some(4096));
     assert_eq!(length(scaled("llama3")), Some(4096));
+    let trained = |kind: &str, key: &str| {
+        let rope = json!({"rope_type": kind, "factor": 4.0, "original_max_position_embeddings": 2048});
+        json!({"max_position_embeddings": 2048, key: rope})
+    };
+    assert_eq!(length(trained("yarn", "rope_parameters")), Some(8192));
+    assert_eq!(length(trained("yarn", "rope_scaling")), Some(8192));
+    assert_eq!(length(trained("llama3", "rope_scaling")), Some(2048));
     assert_eq!(length(json!({})), None);
     // The tokenizer and sentence-transformers lower the context length.
     let dir = |name, content| {
@@ -275,7 +282,10 @@ fn quantisation_is_named_and_its_weights_are_counted_unpacked() {
         ),
         "compressed-tensors 8-bit"
     );
-    assert_eq!(quant(json!({"quantization": {"group_size": 64, "bits": 4}})), "mlx 4-bit");
+    let mlx = json!({"group_size": 64, "bits": 4});
+    assert_eq!(quant(json!({"quantization": mlx})), "mlx 4-bit");
+    assert_eq!(quant(json!({"quantization": mlx, "quantization_config": mlx})), "mlx 4-bit");
+    assert_eq!(of(json!({"bits": 4})), "unknown 4-bit");
 
     let header = r#"{"l.qweight":{"dtype":"I32","shape":[8,16],"data_offsets":[0,512]},"l.scales":{"dtype":"F16","shape":[16],"data_offsets":[512,544]}}"#;
     let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 544]].concat();
@@ -289,6 +299,31 @@ fn quantisation_is_named_and_its_weights_are_counted_unpacked() {
     assert!(
         read(&dir, "").warnings.iter().any(|it| it.contains("vLLM does not load the quantisation `mlx`"))
     );
+}
+
+#[test]
+fn a_tokenizer_that_is_empty_or_a_pointer_is_an_error() {
+    let found = |content| {
+        let files = [("config.json", LLAMA), ("model.safetensors", ""), ("tokenizer.json", content)];
+        let it = read(&folder(&files), "");
+        (it.has_tokenizer, it.errors.join(";"))
+    };
+    assert_eq!(found("{}"), (true, String::new()));
+    let (has, said) = found("");
+    assert!(!has && said.contains("tokenizer.json: it is empty"), "{said}");
+    let (has, said) = found("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 17210000\n");
+    assert!(!has && said.contains("git lfs pull"), "{said}");
+}
+
+#[test]
+fn numbers_that_only_python_reads_and_files_of_a_mac_harm_no_checkpoint() {
+    let config = LLAMA.replacen('{', "{\"time_step_limit\":[0.0, Infinity],\"x\":NaN,", 1);
+    let files =
+        [("config.json", config.as_str()), ("model.safetensors", ""), ("._model.safetensors", "Mac OS X")];
+    let found = read(&folder(&files), "");
+    assert_eq!(found.errors, [""; 0]);
+    assert_eq!(found.weights.files.len(), 1);
+    assert_eq!(found.config, read(&folder(&[("config.json", LLAMA), ("model.safetensors", "")]), "").config);
 }
 
 #[test]

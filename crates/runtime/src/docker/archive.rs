@@ -1,6 +1,6 @@
 //! Saves images to an archive, and loads them from one.
 
-use std::{io, sync::Arc};
+use std::{io, path::PathBuf, sync::Arc};
 
 use bollard::{errors::Error, query_parameters::ImportImageOptionsBuilder};
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use futures_util::{StreamExt, TryStreamExt, stream, stream::BoxStream};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use super::{Docker, error::meaning, pull};
+use super::{ASK, Docker, error::meaning, pull};
 use crate::{RuntimeError, RuntimeResult};
 
 const LOAD: &str = "load the image";
@@ -32,6 +32,12 @@ impl Docker {
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         Ok(pieces(self.client().await?.export_images(&names).boxed(), self.host.clone()))
+    }
+
+    /// Returns the folder of its images, as the engine says.
+    pub(super) async fn root_dir(&self) -> RuntimeResult<Option<PathBuf>> {
+        let info = self.within("ask for its folder", ASK, self.client().await?.info()).await?;
+        Ok(info.docker_root_dir.map(PathBuf::from))
     }
 
     pub(super) async fn load_images(

@@ -19,6 +19,7 @@ use std::{
     future::Future,
     io,
     os::unix::fs::MetadataExt,
+    path::PathBuf,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -420,6 +421,10 @@ impl Runtime for Docker {
         references: &'a [String],
     ) -> BoxFuture<'a, RuntimeResult<BoxStream<'static, RuntimeResult<Bytes>>>> {
         self.save_images(references).boxed()
+    }
+
+    fn storage(&self) -> BoxFuture<'_, RuntimeResult<Option<PathBuf>>> {
+        self.root_dir().boxed()
     }
 
     fn load(

@@ -254,6 +254,7 @@ fn described(dump: &OpenDump, report: &DumpReport) -> Vec<String> {
         "usage      requests {}, prompt tokens {}, completion tokens {}",
         proof.usage.requests, proof.usage.prompt_tokens, proof.usage.completion_tokens
     ));
+    lines.extend(report.warnings.iter().map(|it| format!("warning    {it}")));
     let chain = if proof.audit.verifies { "each follows from the one before" } else { "broken" };
     lines.push(format!("audit log  rows {}, {chain}", proof.audit.rows));
     lines.push(format!("owners     that may sign in: {}", proof.enabled_owners));

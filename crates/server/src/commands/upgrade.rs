@@ -237,7 +237,7 @@ async fn try_on(settings: &Settings, dir: &Path) -> anyhow::Result<Tried> {
 
 /// Returns the check of a model whose settings this program refuses.
 fn refused(model: &Model) -> Option<Check> {
-    let error = ModelDraft::create(&PortableModel::of(model).body, Role::Owner).err()?;
+    let error = ModelDraft::create(&PortableModel::of(model, true).body, Role::Owner).err()?;
     let why: Vec<_> = error.iter().map(|it| format!("{}: {}", it.param, it.message)).collect();
     Some(Check::fail(
         "models",

@@ -150,7 +150,7 @@ fn package_forms() -> Vec<Form> {
             "/admin/deployment/export-model/{id}",
             262_144,
             json!({}),
-            "output_dir include_images tar_models tar_hub_cache allow_pull_images part_size since",
+            "output_dir include_images tar_models tar_hub_cache include_env allow_pull_images part_size since",
         ),
         form(
             "POST",
@@ -165,14 +165,14 @@ fn package_forms() -> Vec<Form> {
             262_144,
             json!({ "output_dir": "x", "manifest_file": "model-1.json" }),
             "conflict_strategy dry_run served_name_override local_path_override include_images include_weights \
-             base_dir",
+             base_dir replace_images",
         ),
         form(
             "POST",
             "/admin/deployment/import",
             262_144,
             json!({ "output_dir": "x" }),
-            "base_dir include_images include_weights include_hub_cache include_models dry_run",
+            "base_dir include_images include_weights include_hub_cache include_models replace_images dry_run",
         ),
         form(
             "POST",

@@ -130,6 +130,19 @@ impl Chat {
         Stream::of(request.send().await.unwrap())
     }
 
+    /// Waits until the database has messages of these texts.
+    async fn stores(&self, texts: &[&str]) {
+        let url = format!("sqlite://{}", self.gateway.data_dir().join("gantry.db").display());
+        let id = self.path.rsplit('/').next().unwrap().parse().unwrap();
+        let store = gantry_store::Store::open(&url).await.unwrap();
+        eventually("what has come is stored", PATIENCE, async || {
+            let messages = store.read().await.unwrap().chat_messages(id, 0, 10).await.unwrap();
+            messages.iter().map(|it| it.content.as_str()).eq(texts.iter().copied()).then_some(())
+        })
+        .await;
+        store.close().await;
+    }
+
     async fn shown(&self) -> Value {
         self.owner.get(&self.path).await.expect(200)
     }
@@ -347,11 +360,74 @@ async fn an_answer_ends_with_its_chat_its_session_and_its_gateway() {
     chat.engine.text("lo").await;
     until(&mut stream, "lo").await;
     // The time for running requests is over before the answer is.
-    chat.gateway.terminate();
+    chat.gateway.signal("TERM");
+    let ended = stream.next_of("end").await.data;
+    assert_eq!(ended["messages"][0]["metrics"]["ending"], "interrupted", "{ended}");
+    assert_eq!(ended["error"]["code"], "shutting_down", "{ended}");
+    chat.gateway.ended().await;
     chat.gateway.restart().await;
     chat.owner = chat.owner.moved(&chat.gateway.url);
     let messages = chat.settled().await;
     assert_eq!((messages.len(), &messages[1]["content"]), (2, &json!("lo")), "{messages:?}");
+}
+
+#[tokio::test]
+async fn what_has_come_of_an_answer_survives_a_second_signal() {
+    let mut chat = Chat::on(start(Options::default().env("DRAIN_TIMEOUT_SEC", "3600")).await).await;
+    let mut stream = chat.ask(&question()).await;
+    chat.engine.text("Hel").await;
+    until(&mut stream, "Hel").await;
+    chat.gateway.signal("TERM");
+    eventually("it drains", PATIENCE, async || {
+        chat.gateway.log().contains("stopping: running requests").then_some(())
+    })
+    .await;
+    chat.engine.text("lo").await;
+    chat.gateway.signal("TERM");
+    chat.gateway.ended().await;
+    chat.gateway.restart().await;
+    chat.owner = chat.owner.moved(&chat.gateway.url);
+    let messages = chat.settled().await;
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    assert_eq!(messages[0]["content"].as_str().map(|it| it.starts_with("Hel")), Some(true), "{messages:?}");
+    assert_eq!(messages[0]["metrics"]["ending"], "interrupted", "{messages:?}");
+}
+
+#[tokio::test]
+async fn what_has_come_of_an_answer_is_stored_while_it_comes() {
+    let mut chat = Chat::on(start(Options::default()).await).await;
+    let mut stream = chat.ask(&question()).await;
+    chat.engine.text("Hel").await;
+    until(&mut stream, "Hel").await;
+    chat.stores(&["Hel"]).await;
+    chat.engine.text("lo").await;
+    chat.stores(&["Hello"]).await;
+    // Readers of the chat get the answer from its events until it has ended.
+    let shown = chat.shown().await;
+    assert_eq!((&shown["answering"], &shown["messages"]), (&json!(true), &json!([])));
+    let listed = chat.owner.get(&format!("{CHATS}?messages=false")).await.expect(200);
+    assert_eq!(listed[0]["message_count"], 0, "{listed}");
+
+    chat.gateway.kill();
+    chat.gateway.restart().await;
+    chat.owner = chat.owner.moved(&chat.gateway.url);
+    let messages = chat.settled().await;
+    assert_eq!((messages.len(), &messages[0]["content"]), (1, &json!("Hello")), "{messages:?}");
+    assert_eq!(messages[0]["metrics"]["ending"], "interrupted", "{messages:?}");
+
+    // One that ends is the same message, complete.
+    let mut stream = chat.ask(&question()).await;
+    chat.engine.text("Hel").await;
+    chat.stores(&["Hello", "Hel"]).await;
+    chat.engine.text("lo").await;
+    chat.engine.done().await;
+    let ended = stream.next_of("end").await.data;
+    let messages = chat.settled().await;
+    assert_eq!((messages.len(), &messages[1]), (2, &ended["messages"][0]), "{messages:?}");
+    assert_eq!(
+        (&messages[1]["content"], &messages[1]["metrics"]["ending"]),
+        (&json!("Hello"), &json!("stop"))
+    );
 }
 
 #[tokio::test]

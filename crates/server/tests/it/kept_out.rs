@@ -1,13 +1,19 @@
 //! What one user, or a stranger, can take from others: memory for bodies, turns of the password hash, guesses, accounts,
 //! sessions, and reads of the database.
 
-use futures_util::future::{join, join_all};
+use futures_util::{
+    StreamExt,
+    future::{join, join_all},
+};
 use gantry_domain::{OrgId, Role, UserId, identity::Session};
 use gantry_store::{NewUser, Store};
-use gantry_testkit::{Database, Gateway, Options, PATIENCE, eventually, now};
+use gantry_testkit::{Client, Database, Gateway, Options, PATIENCE, eventually, now};
 use reqwest::Method;
 use serde_json::json;
-use tokio::{io::AsyncWriteExt, net::TcpStream};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
 use crate::{
     late_bodies::row,
@@ -278,4 +284,69 @@ async fn an_organisation_has_only_so_many_sessions() {
         assert_eq!(client.get("/auth/me").await.status, 200);
     }
     assert_eq!(store.read().await.unwrap().user(UserId(1)).await.unwrap().unwrap().role, Role::Owner);
+}
+
+#[tokio::test]
+async fn administrators_of_an_organisation_make_only_so_many_changes() {
+    let team = Team::on(Database::Sqlite).await;
+    let change = async |client: &Client| client.delete("/admin/keys/999999").await;
+    let answers = futures_util::stream::iter(0..1100).map(|_| change(&team.org_admin));
+    let answers: Vec<_> = answers.buffer_unordered(20).collect().await;
+    let refused: Vec<_> = answers.iter().filter(|it| it.status != 404).collect();
+    assert!(!refused.is_empty());
+    for answer in refused {
+        assert_error(answer, 429, "rate_limit_exceeded");
+        assert!(answer.header("retry-after").is_some(), "{}", answer.text);
+    }
+    // What they read, and changes by administrators of the gateway, are not bounded by that.
+    assert_eq!(team.org_admin.get("/admin/keys").await.status, 200);
+    assert_eq!(change(&team.admin).await.status, 404);
+    assert_eq!(change(&team.owner).await.status, 404);
+}
+
+/// The most memory that a process has had, in bytes.
+fn peak(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:")).unwrap();
+    line.trim().strip_suffix("kB").unwrap().trim().parse::<u64>().unwrap() << 10
+}
+
+#[tokio::test]
+async fn with_little_memory_large_bodies_are_refused_and_the_gateway_lives() {
+    const MEMORY: u64 = 256 << 20;
+    const LENGTH: usize = 20 << 20;
+    let gateway = start(Options::default().env("MEMORY_MAX", &MEMORY.to_string())).await;
+    let owner = gateway.owner().await;
+    let mut tokens = Vec::new();
+    for _ in 0..4 {
+        let key = owner.post("/admin/keys", &json!({})).await.expect(201);
+        tokens.push(key["token"].as_str().unwrap().to_owned());
+    }
+    let addr = gateway.url.strip_prefix("http://").unwrap();
+    let send = async |n: usize| {
+        let mut stream = TcpStream::connect(addr).await.unwrap();
+        let token = &tokens[n % tokens.len()];
+        let head = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\
+             content-type: application/json\r\ncontent-length: {LENGTH}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // The gateway closes the connection of one that it refuses.
+        let piece = vec![b' '; 1 << 20];
+        for _ in 0..LENGTH / piece.len() - 1 {
+            if stream.write_all(&piece).await.is_err() {
+                break;
+            }
+        }
+        let mut head = [0; 12];
+        let read =
+            tokio::time::timeout(std::time::Duration::from_secs(5), stream.read_exact(&mut head)).await;
+        read.is_ok_and(|it| it.is_ok() && head.ends_with(b"503"))
+    };
+    let refused = join_all((0..40).map(send)).await.into_iter().filter(|it| *it).count();
+    let peak = peak(gateway.pid());
+    println!("{refused} of 40 bodies of 20 MiB are refused at once, the peak is {} MiB", peak >> 20);
+    assert!(refused > 0, "none was refused");
+    assert!(peak < MEMORY, "{} MiB", peak >> 20);
+    assert_eq!(owner.get("/admin/models").await.status, 200);
 }

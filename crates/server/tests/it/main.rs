@@ -132,6 +132,8 @@ mod shutdown;
 #[cfg(test)]
 mod simulator;
 #[cfg(test)]
+mod spool_removed;
+#[cfg(test)]
 mod storm;
 #[cfg(test)]
 mod strict;

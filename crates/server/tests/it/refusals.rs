@@ -12,6 +12,7 @@ use crate::{
     monitoring,
     simulator::Simulator,
     support::{gateway, start},
+    team::Team,
 };
 
 /// Makes a body by its number.
@@ -121,6 +122,34 @@ async fn who_is_refused_again_and_again_waits_and_loses_the_connection() {
     let (_, other) = owner.new_key(&json!({ "scopes": ["embeddings"] })).await;
     let answer = other.chat("m").await;
     assert_eq!((answer.status, answer.header("connection")), (403, None));
+}
+
+#[tokio::test]
+async fn many_keys_of_one_user_write_no_more_rows_than_two_of_them() {
+    const KEYS: usize = 20;
+    let team = Team::on(Database::Sqlite).await;
+    let begun = Instant::now();
+    let mut clients = Vec::new();
+    for n in 0..KEYS {
+        let key = team.user.post("/auth/keys", &json!({ "name": format!("k{n}") })).await.expect(201);
+        clients.push(team.gateway.client().with_key(key["token"].as_str().unwrap()));
+    }
+    let floods = clients.iter().map(|it| flood(it, 50, |_| r#"{"model":"#.to_owned()));
+    for flood in join_all(floods).await {
+        assert_eq!(flood.statuses, [400]);
+    }
+    let user = team.user.get("/auth/me").await.expect(200)["user"]["id"].as_i64().unwrap();
+    let filter = format!("hours=2&user_id={user}");
+    let rows = eventually("all requests are counted", PATIENCE, async || {
+        let listed = team.owner.get(&format!("/admin/usage?limit=1000&{filter}")).await.expect(200);
+        let rows = listed.as_array().unwrap();
+        let requests: i64 = rows.iter().map(|it| it["requests"].as_i64().unwrap()).sum();
+        (requests == (KEYS * 50) as i64).then_some(rows.len())
+    })
+    .await;
+    let took = begun.elapsed().as_secs() as usize + 1;
+    println!("{KEYS} keys, {rows} rows, {took} s");
+    assert!(rows <= 90 + 10 * took, "{rows} rows in {took} s");
 }
 
 async fn dropped(gateway: &Gateway) -> f64 {

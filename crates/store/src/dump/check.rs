@@ -22,6 +22,8 @@ pub struct DumpReport {
     pub tables: BTreeMap<String, u64>,
     /// Why the dump can't be restored; empty if it can.
     pub problems: Vec<String>,
+    /// What is wrong with it, though it can be restored: a gateway would leave out these rows.
+    pub warnings: Vec<String>,
     /// What the dump holds; `None` if it is damaged.
     pub proof: Option<Proof>,
 }
@@ -34,6 +36,7 @@ pub fn check_dump(from: impl Read) -> DumpReport {
         schema_version: None,
         tables: BTreeMap::new(),
         problems: Vec::new(),
+        warnings: Vec::new(),
         proof: None,
     };
     let mut reader = match Reader::new(from) {
@@ -53,12 +56,13 @@ pub fn check_dump(from: impl Read) -> DumpReport {
     report.kind = reader.kind();
     report.header = reader.header().cloned();
     report.schema_version = reader.version();
-    let proof = reader.proof();
+    let (proof, unreadable) = reader.proof();
     report.tables.clone_from(&proof.rows);
     if let Some(error) = end {
         report.problems.push(error.to_string());
     } else {
         report.problems.extend(faults(&proof));
+        report.warnings = unreadable;
         report.proof = Some(proof);
     }
     report

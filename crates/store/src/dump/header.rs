@@ -20,8 +20,11 @@ words! {
     /// What a dump holds of secrets that the gateway has to send on: hub tokens, keys of other engines, and what all
     /// gateways on a database share. Passwords, keys and tokens of users are stored as hashes only, and always kept.
     pub enum DumpSecrets {
-        /// None of them, no variables of `extra_env` that are secrets by their names or values, and not the models base
-        /// directory, which another machine does not have. For packages.
+        /// None of them, no variables of `extra_env`, and not the models base directory, which another machine does not have.
+        /// For packages.
+        WithoutEnv = "without_env",
+        /// The same, but with the variables of `extra_env` that are no secrets by their names or values. For packages whose
+        /// maker asked for them.
         Redacted = "redacted",
         /// All of them, encrypted as in the database, so that only a gateway with the same keys can read them. For
         /// backups. A secret that is in clear in the database is encrypted, or left out if there is no key.

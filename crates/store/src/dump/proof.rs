@@ -8,7 +8,7 @@ use gantry_domain::{
     hex::hex,
 };
 use ring::digest::{SHA256, digest};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 
 use crate::dump::{
     row::{Row, Value},
@@ -119,6 +119,10 @@ struct TableTally {
     /// The highest number that was given, by the sequence or by a row.
     last: i64,
     role: Role,
+    /// Indexes of the columns that hold JSON.
+    json: Vec<usize>,
+    /// Number of rows in which one of them does not.
+    unreadable: u64,
 }
 
 /// What a table's rows add to apart from their number and digest, with the indexes of the columns.
@@ -127,7 +131,7 @@ enum Role {
     None,
     Usage { requests: Option<usize>, prompt: usize, completion: usize },
     Rollups { hours: usize, requests: usize },
-    Users { role: usize, enabled: usize },
+    Users { role: usize, enabled: usize, hash: usize },
     Audit,
     AuditChain { name: usize, seq: usize, hash: usize },
 }
@@ -142,7 +146,11 @@ impl Role {
                 completion: column("completion_tokens")?,
             },
             "usage_rollups" => Self::Rollups { hours: column("hours")?, requests: column("requests")? },
-            "users" => Self::Users { role: column("role")?, enabled: column("enabled")? },
+            "users" => Self::Users {
+                role: column("role")?,
+                enabled: column("enabled")?,
+                hash: column("password_hash")?,
+            },
             "audit" => Self::Audit,
             "audit_chain" => {
                 Self::AuditChain { name: column("name")?, seq: column("seq")?, hash: column("hash")? }
@@ -150,6 +158,24 @@ impl Role {
             _ => return None,
         })
     }
+}
+
+/// What hashes of passwords begin with: all others open nothing.
+const PASSWORD_HASH: &str = "$argon2";
+
+/// Columns whose text is JSON: a gateway leaves out rows in which it is not.
+const JSON: [(&str, &str); 7] = [
+    ("models", "config"),
+    ("models", "phase"),
+    ("api_keys", "models"),
+    ("users", "models"),
+    ("registry", "urls"),
+    ("chat_sessions", "constraints"),
+    ("jobs", "log"),
+];
+
+fn json_columns(table: &Table) -> Vec<usize> {
+    JSON.iter().filter(|it| it.0 == table.name).filter_map(|it| table.column(it.1)).collect()
 }
 
 /// Counts rows, in any order.
@@ -182,6 +208,8 @@ impl Tally {
             counts: table.counts.then_some(table.key),
             last: 0,
             role: Role::of(table).unwrap_or(Role::None),
+            json: json_columns(table),
+            unreadable: 0,
         };
         let audit = schema.tables.iter().find(|it| it.name == "audit");
         Self {
@@ -203,6 +231,11 @@ impl Tally {
         if let Some(key) = tally.counts {
             tally.last = tally.last.max(row.integer(key));
         }
+        let is_json = |column: &usize| match row.get(*column) {
+            Value::Text(text) => serde_json::from_str::<IgnoredAny>(text).is_ok(),
+            _ => true,
+        };
+        tally.unreadable += u64::from(!tally.json.iter().all(is_json));
         let add = |to: &mut i64, it: i64| *to = to.saturating_add(it);
         match tally.role {
             Role::None => {}
@@ -216,8 +249,9 @@ impl Tally {
                 let sum = self.proof.rollups.entry(row.integer(hours)).or_default();
                 add(sum, row.integer(requests));
             }
-            Role::Users { role, enabled } => {
-                let owner = row.text(role) == "owner" && row.integer(enabled) != 0;
+            Role::Users { role, enabled, hash } => {
+                let may = row.integer(enabled) != 0 && row.text(hash).starts_with(PASSWORD_HASH);
+                let owner = row.text(role) == "owner" && may;
                 self.proof.enabled_owners += u64::from(owner);
             }
             Role::Audit => {
@@ -244,6 +278,20 @@ impl Tally {
     /// Notes that a secret of the table was left out.
     pub(crate) fn redacted(&mut self, table: &str) {
         *self.proof.redacted.entry(table.to_owned()).or_default() += 1;
+    }
+
+    /// Says which rows a gateway could not read, though their values have the right types.
+    pub(crate) fn unreadable(&self, schema: &Schema) -> Vec<String> {
+        let tables = schema.tables.iter().zip(&self.tables).filter(|it| it.1.unreadable > 0);
+        let said = |(table, tally): (&Table, &TableTally)| {
+            let (name, n) = (&table.name, tally.unreadable);
+            if n == 1 {
+                format!("a row of `{name}` can't be read: it has a text that is no JSON")
+            } else {
+                format!("{n} rows of `{name}` can't be read: they have texts that are no JSON")
+            }
+        };
+        tables.map(said).collect()
     }
 
     /// Returns the counts so far.

@@ -100,9 +100,10 @@ impl<R: Read> Reader<R> {
         self.lexer.line()
     }
 
-    /// Returns what was counted so far.
-    pub(crate) fn proof(&self) -> Proof {
-        self.counting.as_ref().map(|it| it.1.proof(self.schema())).unwrap_or_default()
+    /// Returns what was counted so far, and which rows of it a gateway could not read.
+    pub(crate) fn proof(&self) -> (Proof, Vec<String>) {
+        let Some((_, tally)) = &self.counting else { return Default::default() };
+        (tally.proof(self.schema()), tally.unreadable(self.schema()))
     }
 
     /// Reads the next row, and returns the index of its table in [`Self::schema`]; `None` after the last one. Rows that
@@ -232,7 +233,7 @@ impl<R: Read> Reader<R> {
             serde_json::from_str(json).map_err(|it| format!("the last line of the dump is damaged: {it}"))?;
         self.tables.complete()?;
         self.counting();
-        let read = self.proof();
+        let (read, _) = self.proof();
         let mut differences = written.differences(&read);
         if !written.rows.keys().chain(written.digests.keys()).eq(read.rows.keys().chain(read.digests.keys()))
         {

@@ -86,7 +86,7 @@ impl Redactor {
     /// Takes the secrets out of a row of the table with this index.
     pub(crate) fn redact(&self, table: usize, row: &mut Row) -> StoreResult<Done> {
         let Some(Columns { secret, settings, key }) = self.tables.get(table) else { return Ok(Done::Kept) };
-        let of_machine = |it: usize| self.secrets == DumpSecrets::Redacted && row.text(it) == MODELS_DIR;
+        let of_machine = |it: usize| self.is_for_others() && row.text(it) == MODELS_DIR;
         if key.is_some_and(of_machine) {
             return Ok(Done::OfMachine);
         }
@@ -106,9 +106,10 @@ impl Redactor {
                 }
             }
         }
-        if self.secrets == DumpSecrets::Redacted {
+        if self.is_for_others() {
             for column in settings.iter().copied() {
-                if let Some(hidden) = without_secrets(row.text(column)) {
+                if let Some(hidden) = without_secrets(row.text(column), self.secrets == DumpSecrets::Redacted)
+                {
                     row.set_text(column, &hidden);
                     done = Done::Redacted;
                 }
@@ -117,9 +118,14 @@ impl Redactor {
         Ok(done)
     }
 
+    /// Whether the dump leaves the installation.
+    fn is_for_others(&self) -> bool {
+        matches!(self.secrets, DumpSecrets::Redacted | DumpSecrets::WithoutEnv)
+    }
+
     /// Returns a secret as the dump may have it.
     fn sealed(&self, place: SecretPlace, stored: &str) -> StoreResult<Option<String>> {
-        if self.secrets == DumpSecrets::Redacted {
+        if self.is_for_others() {
             return Ok(None);
         }
         if seal::key_of(stored).is_some() {
@@ -131,31 +137,31 @@ impl Redactor {
     }
 }
 
-/// Returns the text of a model's settings without secret environment variables; `None` if there are none. A text that can't
-/// be read may hold anything, and none of it is kept.
-fn without_secrets(text: &str) -> Option<String> {
+/// Returns the text of a model's settings without environment variables, or without the secret ones if it is to `keep` the others;
+/// `None` if there are none. A text that can't be read may hold anything, and none of it is kept.
+fn without_secrets(text: &str, keep: bool) -> Option<String> {
     if !text.contains(ENV) {
         return None;
     }
     let Ok(mut json) = serde_json::from_str::<Json>(text) else { return Some(HIDDEN.to_owned()) };
-    redact(&mut json).then(|| json.to_string())
+    redact(&mut json, keep).then(|| json.to_string())
 }
 
-/// Removes the secret variables of each object with the name [`ENV`], wherever it is. Returns whether there were any.
-fn redact(json: &mut Json) -> bool {
+/// Removes the variables of each object with the name [`ENV`], wherever it is. Returns whether there were any.
+fn redact(json: &mut Json, keep: bool) -> bool {
     match json {
         Json::Object(map) => {
-            map.iter_mut().fold(false, |found, (name, value)| found | redact_member(name, value))
+            map.iter_mut().fold(false, |found, (name, value)| found | redact_member(name, value, keep))
         }
-        Json::Array(items) => items.iter_mut().fold(false, |found, item| found | redact(item)),
+        Json::Array(items) => items.iter_mut().fold(false, |found, item| found | redact(item, keep)),
         _ => false,
     }
 }
 
-fn redact_member(name: &str, value: &mut Json) -> bool {
+fn redact_member(name: &str, value: &mut Json, keep: bool) -> bool {
     match value {
-        Json::Object(env) if name == ENV => !redact_env(env).is_empty(),
-        other => redact(other),
+        Json::Object(env) if name == ENV => !redact_env(env, keep).is_empty(),
+        other => redact(other, keep),
     }
 }
 
@@ -168,9 +174,13 @@ mod tests {
         let text =
             r#"{"rolled_back":{"replaced":{"config":{"a":1.50,"extra_env":{"A_TOKEN":"s","U":"t"}}}}}"#;
         let left = r#"{"rolled_back":{"replaced":{"config":{"a":1.5,"extra_env":{"U":"t"}}}}}"#;
-        assert_eq!(without_secrets(text).as_deref(), Some(left));
-        assert_eq!(without_secrets(r#"{"extra_env":{"U":"t"}}"#), None);
-        assert_eq!(without_secrets(r#"{"a":1.50}"#), None);
-        assert_eq!(without_secrets(r#"{"extra_env":{"T":"s""#).as_deref(), Some("***"));
+        assert_eq!(without_secrets(text, true).as_deref(), Some(left));
+        assert_eq!(without_secrets(r#"{"extra_env":{"U":"t"}}"#, true), None);
+        assert_eq!(
+            without_secrets(r#"{"extra_env":{"U":"t"}}"#, false).as_deref(),
+            Some(r#"{"extra_env":{}}"#)
+        );
+        assert_eq!(without_secrets(r#"{"a":1.50}"#, true), None);
+        assert_eq!(without_secrets(r#"{"extra_env":{"T":"s""#, true).as_deref(), Some("***"));
     }
 }

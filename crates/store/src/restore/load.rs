@@ -104,7 +104,7 @@ fn newest() -> i64 {
 
 /// Returns what was read to its end, if it can be used.
 fn accepted(reader: &Reader<impl Read>, expected: Option<&Proof>) -> StoreResult<Proof> {
-    let read = reader.proof();
+    let (read, _) = reader.proof();
     if let Some(expected) = expected {
         agree("the dump is not the one that was expected", expected, &read)?;
     }

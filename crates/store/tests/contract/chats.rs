@@ -49,6 +49,11 @@ on_both! {
         let read = tx.chat_messages(first.id, 0, 10).await.unwrap();
         assert_eq!(read, [ChatMessage { id, content: "a\u{fffd}b".to_owned(), ..said.clone() }]);
         assert_eq!(tx.chat_messages(first.id, id, 10).await.unwrap(), [], "what comes after it");
+        let longer = ChatMessage { id, content: "ab".to_owned(), metrics: None, ..said.clone() };
+        assert!(tx.change_chat_message(first.id, &longer).await.unwrap());
+        assert!(!tx.change_chat_message(second.id, &longer).await.unwrap(), "it is in another chat");
+        assert_eq!(tx.chat_messages(first.id, 0, 10).await.unwrap(), [longer]);
+        assert!(tx.change_chat_message(first.id, &ChatMessage { id, ..said.clone() }).await.unwrap());
         // The text takes three bytes for U+FFFD and two more, and the metrics are stored as JSON.
         let size = ChatSize { messages: 1, bytes: 5 + 13 };
         assert_eq!(tx.chat_size(first.id).await.unwrap(), size);

@@ -145,18 +145,41 @@ on_both! {
         for (replaced, by, why) in [
             ("\tfailed\t", "\tdancing\t", "check"),
             ("\towner\tt\t", "\towner\tf\t", "no owner"),
+            ("\t$argon2id$…\towner\t", "\tsecret\towner\t", "no owner"),
             ("\tgenerate\t", "\tdance\t", "check"),
             ("\tkey.create\t", "\tkey.revoke\t", "audit log"),
             ("2\t1\tbob\t", "2\t7\tbob\t", ""),
             (twice, &format!("{twice}\n{twice}"), "unique"),
         ] {
-            let error = restore(db, foreign.replace(replaced, by).as_bytes(), true).await.unwrap_err();
+            let harmed = foreign.replace(replaced, by);
+            assert_ne!(harmed, foreign, "{by}");
+            if why == "no owner" {
+                // What a look at the dump alone can tell, it tells.
+                let problems = check_dump(harmed.as_bytes()).problems;
+                assert!(problems.iter().any(|it| it.to_lowercase().contains(why)), "{by}: {problems:?}");
+            }
+            let error = restore(db, harmed.as_bytes(), true).await.unwrap_err();
             assert!(matches!(error, StoreError::Unproven(_)), "{by}: {error}");
             assert!(error.to_string().to_lowercase().contains(why), "{error}");
         }
         assert!(dump(db, DumpSecrets::Redacted).await.0 == before);
         assert!(!std::path::Path::new("canary").exists());
         assert_eq!(left_schemas(db).await, [""; 0]);
+    }
+
+    async fn rows_that_no_gateway_could_read_are_told_and_do_not_prevent_a_restore(db: &Database) {
+        fill_small(&db.store).await;
+        let (text, _) = dump(db, DumpSecrets::Redacted).await;
+        let foreign = as_pg_dump(&String::from_utf8(text).unwrap(), TOP).await;
+        // The first brace of a row begins its `config`.
+        let at = foreign.find("COPY public.models ").unwrap();
+        let at = at + foreign[at..].find('{').unwrap();
+        let harmed = format!("{}x{}", &foreign[..at], &foreign[at..]);
+        let report = check_dump(harmed.as_bytes());
+        assert_eq!(report.problems, [""; 0]);
+        assert_eq!(report.warnings, ["a row of `models` can't be read: it has a text that is no JSON"]);
+        assert_eq!(check_dump(foreign.as_bytes()).warnings, [""; 0]);
+        restore(db, harmed.as_bytes(), true).await.unwrap();
     }
 
     async fn a_dump_other_than_the_expected_one_is_refused(db: &Database) {
@@ -176,7 +199,7 @@ on_both! {
             for sql in [
                 "INSERT INTO orgs (name, name_lower, enabled, created_at) VALUES ('Acme', 'acme', TRUE, 1)",
                 "INSERT INTO users (org_id, username, username_lower, password_hash, role, enabled, created_at) \
-                 VALUES (1, 'Ada', 'ada', '-', 'owner', TRUE, 1)",
+                 VALUES (1, 'Ada', 'ada', '$argon2id$…', 'owner', TRUE, 1)",
                 "INSERT INTO usage (id, req_id, created_at, model_name, task, endpoint, stream, prompt_tokens, \
                  completion_tokens, estimated, latency_ms, status_code, outcome) VALUES \
                  (x'0192f0c1000070008000000000000000', 'r', 1730616033280, 'm', 'generate', '/v1/chat/completions', TRUE, \

@@ -59,6 +59,7 @@ on_both! {
             tx.insert_session(&session(number, user.id, at(end))).await.unwrap();
         }
         assert_eq!(tx.org_user_count(org.id).await.unwrap(), 2);
+        assert_eq!(tx.org_session_count(org.id).await.unwrap(), 4);
         assert_eq!(tx.trim_org_sessions(org.id, 4).await.unwrap(), 0);
         assert_eq!(tx.trim_org_sessions(org.id, 2).await.unwrap(), 2);
         for (number, is_there) in [(1, true), (2, false), (3, true), (4, false), (5, true)] {

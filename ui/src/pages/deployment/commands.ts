@@ -22,6 +22,7 @@ export function exportCommand(body: Body<"exportDeployment">): string {
     body.include_db === false && "--no-database",
     body.include_configs === false && "--no-configs",
     body.include_models_manifest === false && "--no-manifests",
+    body.include_env && "--env",
     body.allow_pull_images === false && "--no-pull",
     flag("--part-size", body.part_size),
     flag("--since", body.since),
@@ -37,6 +38,7 @@ export function exportModelCommand(model: string, body: Body<"exportModel">): st
     body.tar_hub_cache && "--hub-cache",
     body.include_images === false && "--no-images",
     body.tar_models === false && "--no-weights",
+    body.include_env && "--env",
     body.allow_pull_images === false && "--no-pull",
     flag("--part-size", body.part_size),
     flag("--since", body.since),
@@ -56,6 +58,7 @@ export function importCommand(body: Body<"importPackage">): string {
     dirOf(body.output_dir),
     flag("--base", body.base_dir),
     parts.length < 4 && `--only ${parts.join(",")}`,
+    body.replace_images && "--replace-images",
     body.dry_run && "--dry-run",
   );
 }
@@ -77,6 +80,7 @@ export function importModelCommand(body: Body<"importModel">): string {
     body.conflict_strategy === "rename" && "--rename",
     flag("--base", body.base_dir),
     without && `--only ${parts.join(",")}`,
+    body.replace_images && "--replace-images",
   );
 }
 

@@ -43,6 +43,18 @@ export function DumpFacts({ dump }: { dump: DumpCheck }) {
             </ul>
           </div>
         )}
+        {dump.warnings.length > 0 && (
+          <div className="rounded-md border border-warn-solid bg-warn-soft px-3 py-2 text-sm">
+            <h3 className="font-medium">{t.warnings}</h3>
+            <ul className="list-disc pl-4">
+              {dump.warnings.map((it) => (
+                <li key={it} className="break-words">
+                  {it}
+                </li>
+              ))}
+            </ul>
+          </div>
+        )}
         {tables.length > 0 && (
           <div>
             <h3 className="mb-1.5 text-ink-2 text-sm">{t.rows}</h3>

@@ -32,6 +32,7 @@ type Choices = Required<
     | "include_models_manifest"
     | "tar_models"
     | "tar_hub_cache"
+    | "include_env"
     | "allow_pull_images"
   >
 >;
@@ -42,6 +43,7 @@ const FIRST: Choices = {
   include_models_manifest: true,
   tar_models: true,
   tar_hub_cache: true,
+  include_env: false,
   allow_pull_images: true,
 };
 /** What is chosen at first; the part size is in MiB. */
@@ -94,9 +96,11 @@ export function Exporting({ busy }: { busy: boolean }) {
         ["allow_pull_images", t.pull, t.pullHelp],
         ["tar_models", t.modelWeights, t.weightsHelp],
         ["tar_hub_cache", t.cache, t.cacheHelp],
+        ["include_env", t.env, t.envHelp],
       ]
     : [
         ["include_models_manifest", t.manifests, t.manifestsHelp],
+        ["include_env", t.env, t.envHelp],
         ["tar_models", t.weights, t.weightsHelp],
         ["tar_hub_cache", t.cache, t.cacheHelp],
         ["include_images", t.images, t.imagesHelp],

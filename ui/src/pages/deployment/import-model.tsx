@@ -31,6 +31,7 @@ export function ImportModel({ entry, dir, base, onClose }: Props) {
   const [conflict, setConflict] = useState<"error" | "rename">("error");
   const [images, setImages] = useState(true);
   const [weights, setWeights] = useState(true);
+  const [replace, setReplace] = useState(false);
   const body: Body<"importModel"> = {
     output_dir: dir,
     manifest_file: entry.manifest_file,
@@ -40,6 +41,7 @@ export function ImportModel({ entry, dir, base, onClose }: Props) {
     conflict_strategy: conflict,
     include_images: images,
     include_weights: weights,
+    replace_images: replace,
   };
   const fresh = JSON.stringify(plan.variables) === JSON.stringify(body);
   const ready = plan.data?.can_import && fresh;
@@ -92,6 +94,7 @@ export function ImportModel({ entry, dir, base, onClose }: Props) {
           ]}
         />
         <Checkbox checked={images} onChecked={setImages} label={t.images} />
+        <Checkbox checked={replace} onChecked={setReplace} label={t.replace} />
         <Checkbox checked={weights} onChecked={setWeights} label={t.weights} />
         <Command code={importModelCommand(body)} />
         {plan.data && fresh && <Would plan={plan.data} />}

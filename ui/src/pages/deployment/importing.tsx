@@ -22,7 +22,13 @@ import { PlanDiff } from "./plan-diff";
 import { useT } from "./t";
 
 const FIELDS = ["output_dir", "base_dir"] as const;
-const FIRST = { include_images: true, include_weights: true, include_hub_cache: true, include_models: true };
+const FIRST = {
+  include_images: true,
+  include_weights: true,
+  include_hub_cache: true,
+  include_models: true,
+  replace_images: false,
+};
 const FORM = { base: "", parts: FIRST };
 
 /** Shows what is in a package and what an import of it would do, and imports it. */
@@ -59,6 +65,7 @@ export function Importing({ busy }: { busy: boolean }) {
     ["include_images", t.images],
     ["include_weights", t.weights],
     ["include_hub_cache", t.cache],
+    ["replace_images", t.replace],
   ];
   return (
     <div className="grid items-start gap-4 xl:grid-cols-2">

@@ -53,12 +53,12 @@ export function columnsOf(tools: ListTools): Column<Row>[] {
           <Link
             to="/models/$id"
             params={{ id: String(row.model.id) }}
-            className="flex min-w-0 max-w-40 font-medium text-ink sm:max-w-52"
+            className="flex min-w-0 max-w-44 font-medium text-ink sm:max-w-72 2xl:max-w-96"
           >
             <Middle text={row.name} />
           </Link>
         ) : (
-          <span className="flex min-w-0 max-w-40 font-medium sm:max-w-52">
+          <span className="flex min-w-0 max-w-44 font-medium sm:max-w-72 2xl:max-w-96">
             <Middle text={row.name} />
           </span>
         )}
@@ -84,7 +84,7 @@ export function columnsOf(tools: ListTools): Column<Row>[] {
     {
       id: "quantization",
       head: t.col.quantization,
-      wide: true,
+      extra: true,
       cell: (row) => word(row.kind === "model" ? quantizationOf(row.model) : null),
     },
     {
@@ -94,20 +94,20 @@ export function columnsOf(tools: ListTools): Column<Row>[] {
       wide: true,
       cell: (row) => <ContextCell row={row} />,
     },
-    { id: "gpus", head: t.col.gpus, wide: true, cell: (row) => <GpusCell row={row} /> },
+    { id: "gpus", head: t.col.gpus, extra: true, cell: (row) => <GpusCell row={row} /> },
     { id: "rate", head: t.col.rate, numeric: true, wide: true, cell: rate },
     {
       id: "uptime",
       head: t.col.uptime,
       numeric: true,
-      wide: true,
+      roomy: true,
       cell: (row) =>
         row.kind === "model" && row.model.state === "running" ? <Uptime model={row.model} /> : word(null),
     },
     {
       id: "error",
       head: t.col.error,
-      wide: true,
+      roomy: true,
       cell: (row) => {
         const error =
           row.kind === "model"

@@ -1,9 +1,11 @@
 //! The spool directory: which gateway owns it, and the names of its files.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io::{self, Read, Seek, Write},
+    os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
 use uuid::Uuid;
@@ -14,7 +16,9 @@ pub(super) const WATERMARK: &str = "watermark";
 /// Held while a data plane runs. The kernel lets go of it when the process dies, however that happens.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _file: File,
+    dir: PathBuf,
+    boot: Uuid,
+    file: Mutex<File>,
 }
 
 impl Lock {
@@ -23,7 +27,25 @@ impl Lock {
     /// # Errors
     /// `WouldBlock` if another gateway has it; otherwise the file system's error.
     pub(crate) fn take(dir: &Path, boot: Uuid) -> io::Result<Self> {
-        fs::create_dir_all(dir)?;
+        Ok(Self { dir: dir.to_owned(), boot, file: Mutex::new(Self::locked(dir, boot)?) })
+    }
+
+    /// Takes the lock again if somebody removed or replaced its file, or the whole directory. Returns whether that was so.
+    ///
+    /// # Errors
+    /// As [`Lock::take`]: what is there now can't be used, and another gateway may take what this one writes for that of a
+    /// dead one.
+    pub(crate) fn keep(&self) -> io::Result<bool> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_in_place(&file, &self.dir.join(LOCK))? {
+            return Ok(false);
+        }
+        *file = Self::locked(&self.dir, self.boot)?;
+        Ok(true)
+    }
+
+    fn locked(dir: &Path, boot: Uuid) -> io::Result<File> {
+        make(dir)?;
         let mut options = OpenOptions::new();
         let mut file = options.read(true).write(true).create(true).truncate(false).open(dir.join(LOCK))?;
         file.try_lock().map_err(|error| match error {
@@ -36,7 +58,24 @@ impl Lock {
         file.rewind()?;
         // The text has the same length each time, so nothing of an older one is left behind it.
         file.write_all(boot.simple().to_string().as_bytes())?;
-        Ok(Self { _file: file })
+        Ok(file)
+    }
+}
+
+/// Makes the directory if it is not there, for its owner only.
+pub(super) fn make(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+/// Returns whether the open `file` is the one that `path` names.
+pub(super) fn is_in_place(file: &File, path: &Path) -> io::Result<bool> {
+    let own = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(there) => Ok((there.dev(), there.ino()) == (own.dev(), own.ino())),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -33,6 +33,8 @@ pub struct Batch {
     cursors: BTreeMap<SegmentId, u64>,
     events: Vec<Event>,
     torn: u64,
+    /// Finals of the boot that runs now.
+    live: u64,
 }
 
 #[derive(Debug)]
@@ -60,6 +62,9 @@ pub struct Reader {
     open: HashMap<Uuid, Intent>,
     torn: u64,
     backlog_bytes: u64,
+    /// The boot of the data plane of this process, once it runs.
+    own: Option<Uuid>,
+    live: u64,
 }
 
 /// What the directory holds at one moment.
@@ -147,6 +152,7 @@ impl Segment<'_> {
             }
             RecordKind::Final => {
                 batch.events.push(Event::Ended(row.id));
+                batch.live += u64::from(!self.listing.is_over(self.id));
                 if end > self.stored {
                     batch.rows.push(*row);
                 }
@@ -204,7 +210,15 @@ impl Reader {
             open: HashMap::new(),
             torn: 0,
             backlog_bytes: 0,
+            own: None,
+            live: 0,
         })
+    }
+
+    /// Says that `boot` runs in this process: its open segments are not taken for those of a dead gateway, even if the lock
+    /// is gone.
+    pub fn follow(&mut self, boot: Uuid) {
+        self.own = Some(boot);
     }
 
     /// Returns up to `max` rows that were not committed. Without a [`Reader::commit`] in between it returns the same
@@ -214,10 +228,7 @@ impl Reader {
     /// A file can't be read.
     pub fn read_batch(&mut self, max: usize) -> io::Result<Batch> {
         loop {
-            // A boot writes its name before it creates files. Because the files are listed first, the live boot is
-            // never taken for dead.
-            let segments = dir::segments(&self.dir)?;
-            let listing = Listing { segments, live: dir::live_boot(&self.dir)? };
+            let listing = self.list()?;
             self.reread_ended(&listing);
             self.count(&listing);
             let mut batch = Batch::default();
@@ -246,6 +257,7 @@ impl Reader {
     /// The watermark can't be written; the rows will be read again after a restart.
     pub fn commit(&mut self, batch: Batch) -> io::Result<()> {
         self.torn += batch.torn;
+        self.live += batch.live;
         for event in batch.events {
             match event {
                 Event::Began(id, intent) => drop(self.open.insert(id, intent)),
@@ -253,10 +265,25 @@ impl Reader {
             }
         }
         self.cursors.extend(batch.cursors);
-        let segments = dir::segments(&self.dir)?;
-        let listing = Listing { segments, live: dir::live_boot(&self.dir)? };
+        let listing = self.list()?;
         self.clean(&listing)?;
         self.save()
+    }
+
+    fn list(&self) -> io::Result<Listing> {
+        // A boot writes its name before it creates files. Because the files are listed first, the live boot is never taken for
+        // dead.
+        let segments = dir::segments(&self.dir)?;
+        let live = match self.own {
+            Some(boot) => Some(boot),
+            None => dir::live_boot(&self.dir)?,
+        };
+        Ok(Listing { segments, live })
+    }
+
+    /// Returns how many rows of requests that ended in the boot that runs now were committed.
+    pub fn live(&self) -> u64 {
+        self.live
     }
 
     /// Returns how many damaged places were skipped since it was opened. A power loss may leave one at the end of a
@@ -361,7 +388,8 @@ impl Reader {
                 self.stored.remove(id);
             }
         }
-        self.cursors.retain(|id, _| present.contains(id));
+        // One of the boot that runs now may be put back, see `Writer::keep`.
+        self.cursors.retain(|id, _| present.contains(id) || !listing.is_over(*id));
         self.stored.retain(|id, _| present.contains(id));
         Ok(())
     }

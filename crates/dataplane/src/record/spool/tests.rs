@@ -282,6 +282,60 @@ fn two_gateways_can_not_share_a_spool() {
 }
 
 #[test]
+fn a_segment_of_this_process_is_open_also_without_a_lock() {
+    for limits in KINDS {
+        let spool = Spool::new();
+        let mut writer = spool.writer(limits);
+        let mut reader = Reader::open(spool.path()).unwrap();
+        reader.follow(spool.boot);
+        writer.intent(&row(1)).unwrap();
+        fs::remove_file(spool.path().join("lock")).unwrap();
+        assert_eq!(drain(&mut reader), []);
+        writer.finish(&row(1)).unwrap();
+        writer.finish(&row(2)).unwrap();
+        assert_eq!(ids(&drain(&mut reader)), [row(1).id, row(2).id]);
+        assert_eq!((reader.live(), writer.take_written(), spool.logs().len()), (2, 2, 1));
+    }
+}
+
+#[test]
+fn a_removed_segment_is_put_back_and_read_on_from_where_it_was() {
+    for limits in KINDS {
+        let spool = Spool::new();
+        let mut writer = spool.writer(limits);
+        let mut reader = Reader::open(spool.path()).unwrap();
+        reader.follow(spool.boot);
+        writer.finish(&row(1)).unwrap();
+        assert_eq!(ids(&drain(&mut reader)), [row(1).id]);
+        assert!(!writer.keep().unwrap());
+        fs::remove_dir_all(spool.path()).unwrap();
+        writer.finish(&row(2)).unwrap();
+        assert!(reader.read_batch(3).is_err());
+        assert!(writer.keep().unwrap() && !writer.keep().unwrap());
+        writer.finish(&row(3)).unwrap();
+        assert_eq!(ids(&drain(&mut reader)), [row(2).id, row(3).id]);
+        assert_eq!((reader.live(), writer.take_written()), (3, 3));
+        // The one that was put back is closed, and deleted when its rows are stored.
+        assert_eq!(spool.logs().len(), 1);
+    }
+}
+
+#[test]
+fn a_lock_that_is_gone_is_taken_again_unless_another_gateway_has_it() {
+    let spool = Spool::new();
+    let (lock, file) = (spool.lock.as_ref().unwrap(), spool.path().join("lock"));
+    assert!(!lock.keep().unwrap());
+    fs::remove_file(&file).unwrap();
+    assert!(lock.keep().unwrap() && !lock.keep().unwrap());
+    assert_eq!(fs::read_to_string(&file).unwrap(), spool.boot.simple().to_string());
+    fs::remove_file(&file).unwrap();
+    let other = Lock::take(spool.path(), Uuid::from_u128(9)).unwrap();
+    assert!(lock.keep().is_err());
+    drop(other);
+    assert!(lock.keep().unwrap());
+}
+
+#[test]
 fn a_failed_write_is_made_good_later() {
     let spool = Spool::new();
     let gone = spool.path().join("gone");

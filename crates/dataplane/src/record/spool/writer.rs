@@ -3,8 +3,9 @@
 
 use std::{
     collections::VecDeque,
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Write},
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -14,7 +15,7 @@ use uuid::Uuid;
 
 use super::{
     codec::{self, MAGIC, MAX_RECORD, RecordKind, RowRef, SEGMENT_HEAD},
-    dir::SegmentId,
+    dir::{self, SegmentId},
 };
 
 /// Most bytes of a segment that is allocated before it is written. A thread with 10,000 requests a second fills five of them a
@@ -45,10 +46,13 @@ pub(crate) struct Writer {
     backlog: VecDeque<Vec<u8>>,
     backlog_bytes: usize,
     closed: Vec<Closed>,
+    /// Finals that were written and not yet counted, see [`Writer::take_written`].
+    written: u64,
 }
 
 #[derive(Debug)]
 struct Segment {
+    id: SegmentId,
     body: Body,
     /// Bytes that are written.
     len: u64,
@@ -82,36 +86,60 @@ impl Closed {
 
 impl Segment {
     fn create(dir: &Path, next: &mut SegmentId, limits: SegmentLimits) -> io::Result<Self> {
-        let path = next.path(dir);
-        let allocated =
-            limits.allocate.then(|| Self::allocated(&path, limits.bytes.min(ALLOCATED))).flatten();
-        let segment = match allocated {
-            Some(segment) => segment,
-            None => Self::growing(&path, limits.bytes)?,
+        let (id, path) = (*next, next.path(dir));
+        let full = limits.bytes.min(ALLOCATED);
+        let allocated = limits.allocate.then(|| Self::allocated(&path, full)).flatten();
+        let (body, full) = match allocated {
+            Some(body) => (body, full),
+            None => (Self::growing(&path)?, limits.bytes),
         };
         next.seq += 1;
-        Ok(segment)
+        Ok(Self { id, body, len: SEGMENT_HEAD as u64, full, since: Instant::now() })
     }
 
     /// `None` if the file system can't, or has less room than a whole segment takes.
-    fn allocated(path: &Path, full: u64) -> Option<Self> {
+    fn allocated(path: &Path, full: u64) -> Option<Body> {
         // The last record begins before `full`.
         let mut mapped = Mapped::create(path, full as usize + SEGMENT_HEAD + MAX_RECORD).ok()?;
-        mapped.write_at(0, &head(SEGMENT_HEAD as u64)).then(|| Self::of(Body::Allocated(mapped), full))
+        mapped.write_at(0, &head(SEGMENT_HEAD as u64)).then_some(Body::Allocated(mapped))
     }
 
-    fn growing(path: &Path, full: u64) -> io::Result<Self> {
-        let mut file = OpenOptions::new().append(true).create_new(true).open(path)?;
+    fn growing(path: &Path) -> io::Result<Body> {
+        let mut file = OpenOptions::new().read(true).append(true).create_new(true).open(path)?;
         if let Err(error) = file.write_all(&head(0)) {
             // Otherwise a full disk would collect an empty file for each attempt.
-            let _ = std::fs::remove_file(path);
+            let _ = fs::remove_file(path);
             return Err(error);
         }
-        Ok(Self::of(Body::Growing(file), full))
+        Ok(Body::Growing(file))
     }
 
-    fn of(body: Body, full: u64) -> Self {
-        Self { body, len: SEGMENT_HEAD as u64, full, since: Instant::now() }
+    fn file(&self) -> &File {
+        match &self.body {
+            Body::Allocated(mapped) => mapped.file(),
+            Body::Growing(file) => file,
+        }
+    }
+
+    /// Writes the file once more under its name, byte for byte, so that the reader goes on where it was. Returns that file.
+    fn put_back(&self, dir: &Path) -> io::Result<File> {
+        dir::make(dir)?;
+        let bytes = match &self.body {
+            Body::Allocated(mapped) => mapped.bytes().get(..self.len as usize).unwrap_or_default().to_vec(),
+            Body::Growing(file) => {
+                let mut bytes = vec![0; self.len as usize];
+                file.read_exact_at(&mut bytes, 0)?;
+                bytes
+            }
+        };
+        let path = self.id.path(dir);
+        // No reader sees a part of it: this is no name of a segment.
+        let temporary = path.with_extension("new");
+        let mut file = File::create(&temporary)?;
+        file.write_all(&bytes).and_then(|()| fs::rename(&temporary, &path)).inspect_err(|_| {
+            let _ = fs::remove_file(&temporary);
+        })?;
+        Ok(file)
     }
 
     fn append(&mut self, record: &[u8]) -> io::Result<()> {
@@ -154,6 +182,7 @@ impl Writer {
             backlog: VecDeque::new(),
             backlog_bytes: 0,
             closed: Vec::new(),
+            written: 0,
         }
     }
 
@@ -173,6 +202,7 @@ impl Writer {
     /// As [`Writer::intent`]; nothing is lost yet, the caller only counts it.
     pub(crate) fn finish(&mut self, row: &RowRef<'_>) -> io::Result<()> {
         let result = self.flush().and_then(|()| self.append(RecordKind::Final, row));
+        self.written += u64::from(result.is_ok());
         if result.is_err() && self.backlog_bytes < MAX_BACKLOG {
             let mut record = Vec::new();
             codec::encode(RecordKind::Final, row, &mut record);
@@ -193,8 +223,31 @@ impl Writer {
                 return Err(error);
             }
             self.backlog_bytes -= record.len();
+            self.written += 1;
         }
         Ok(())
+    }
+
+    /// Returns how many finals were written since the last call.
+    pub(crate) fn take_written(&mut self) -> u64 {
+        std::mem::take(&mut self.written)
+    }
+
+    /// Puts the open segment back if somebody removed, moved or replaced its file: it is closed then. Returns whether that was
+    /// so. It blocks for a copy of at most one segment.
+    ///
+    /// # Errors
+    /// It can't be written; it is kept open, for another try.
+    pub(crate) fn keep(&mut self) -> io::Result<bool> {
+        let Some(segment) = &self.open else { return Ok(false) };
+        if dir::is_in_place(segment.file(), &segment.id.path(&self.dir))? {
+            return Ok(false);
+        }
+        let file = segment.put_back(&self.dir)?;
+        if let Some(segment) = self.open.take() {
+            self.closed.push(Closed(Segment { body: Body::Growing(file), ..segment }));
+        }
+        Ok(true)
     }
 
     /// Closes the segment if it is old enough, or in any case if `now` is `None`, so that it can be shipped and

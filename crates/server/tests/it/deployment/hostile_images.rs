@@ -1,11 +1,12 @@
 //! Container images of a package: everything is verified before anything is used, and a manifest that lies about them changes
 //! nothing.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{fs, io::Write as _, path::PathBuf, process::Command};
 
 use gantry_package::checksums::Sha256Sum;
 use gantry_testkit::{Client, Gateway, Options, docker, docker_cli, simulated};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::{
     EXPORT, IMPORT, JOBS, completes, ended, files, folder,
@@ -102,8 +103,13 @@ impl Site {
 
 /// Makes an image of one layer with one file.
 fn make_image(name: &str) {
+    make_image_of(name, 7);
+}
+
+/// As [`make_image`], with another content for each `kind`.
+fn make_image_of(name: &str, kind: usize) {
     let dir = tempfile::tempdir().unwrap();
-    let content: Vec<u8> = (0..LAYER).map(|n| (n / 7 % 251) as u8).collect();
+    let content: Vec<u8> = (0..LAYER).map(|n| (n / kind % 251) as u8).collect();
     fs::write(dir.path().join("content"), content).unwrap();
     let archive = dir.path().join("a.tar");
     let made = Command::new("tar")
@@ -138,6 +144,55 @@ async fn a_flipped_bit_in_a_layer_is_found_before_weights_are_in_place() {
     assert!(site.refuses("missing").await.contains(&layer));
     fs::write(&path, whole).unwrap();
     site.completes().await;
+}
+
+#[tokio::test]
+async fn a_name_moves_from_an_image_that_is_there_only_if_that_was_asked_for() {
+    let Some(site) = Site::new("deployment: a name that is taken").await else { return };
+    make_image_of(&site.image, 11);
+    let id = || docker_cli(&["image", "inspect", "--format", "{{.Id}}", &site.image]);
+    let before = id();
+    let plan = site.owner.post(IMPORT, &json!({ "output_dir": "p", "dry_run": true })).await.expect(200);
+    assert_eq!(
+        (&plan["can_import"], &plan["plan"]["replaced_images"]),
+        (&json!(false), &json!([site.image]))
+    );
+    let why = plan["plan"]["problems"][0].as_str().unwrap();
+    assert!(why.contains(&site.image) && why.contains("`replace_images`"), "{why}");
+    let answer = site.owner.post(IMPORT, &json!({ "output_dir": "p" })).await;
+    assert!(answer.status == 422 && answer.text.contains("replace_images"), "{}", answer.text);
+    assert_eq!(id(), before);
+    let job = completes(&site.owner, IMPORT, &json!({ "output_dir": "p", "replace_images": true })).await;
+    assert_eq!(job["artifacts"]["loaded_images"], json!([site.image]), "{job}");
+    assert_ne!(id(), before);
+    docker_cli(&["image", "rm", &before]);
+}
+
+#[tokio::test]
+async fn a_layer_that_becomes_far_too_large_is_refused_before_it_is_unpacked() {
+    let Some(site) = Site::new("deployment: a layer that is a bomb").await else { return };
+    let config = blob(&site.manifest["contents"]["images"][0]["config"]);
+    let config = fs::read_to_string(site.dir().join(config)).unwrap();
+    let layer = site.manifest["contents"]["images"][0]["layers"][0].as_str().unwrap().to_owned();
+    let mut manifest = site.manifest.clone();
+    let mut bomb = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    let (mut sum, zeros) = (Sha256::new(), vec![0; 1 << 20]);
+    for _ in 0..300 {
+        bomb.write_all(&zeros).unwrap();
+        sum.update(&zeros);
+    }
+    let bomb = bomb.finish().unwrap();
+    let digest = |bytes: &[u8]| format!("sha256:{}", Sha256Sum::of(bytes));
+    let diff_id = format!("sha256:{}", Sha256Sum(sum.finalize().into()));
+    let config = config.replace(&layer, &diff_id);
+    for bytes in [bomb.as_slice(), config.as_bytes()] {
+        put(&site.dir(), &mut manifest, &blob(&json!(digest(bytes))), bytes);
+    }
+    manifest["contents"]["images"][0]["layers"] = json!([digest(&bomb)]);
+    manifest["contents"]["images"][0]["config"] = json!(digest(config.as_bytes()));
+    write(&site.dir(), &manifest);
+    let said = site.refuses("300 MiB of zeros").await;
+    assert!(said.contains("times as large"), "{said}");
 }
 
 /// A manifest whose files are all there, with contents that do not fit.

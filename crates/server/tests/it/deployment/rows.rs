@@ -155,9 +155,18 @@ async fn export_redacts_secrets_in_model_manifests_and_everywhere_else() {
         }
         // What the other side has to set again is said.
         let listed = owner.get("/admin/deployment/model-manifests?output_dir=p").await.expect(200);
-        assert_eq!(listed[0]["redacted"], json!(["hub_token", "extra_env.MY_TOKEN", "extra_env.PROXY"]));
+        let all = json!(["hub_token", "extra_env.MY_TOKEN", "extra_env.PROXY", "extra_env.PLAIN"]);
+        assert_eq!(listed[0]["redacted"], all);
         let dump = fs::read_to_string(dir.join("db/dump.sql")).unwrap();
-        assert!(dump.contains("$argon2id$") && dump.contains("PLAIN"), "the rest is there");
+        let plain = r#""PLAIN":"shown""#;
+        assert!(dump.contains("$argon2id$") && !dump.contains(plain), "the rest is there");
+
+        // Variables that are no secrets are carried if that was asked for.
+        completes(&owner, EXPORT, &json!({ "output_dir": "q", "include_env": true })).await;
+        let listed = owner.get("/admin/deployment/model-manifests?output_dir=q").await.expect(200);
+        assert_eq!(listed[0]["redacted"], json!(["hub_token", "extra_env.MY_TOKEN", "extra_env.PROXY"]));
+        let dump = fs::read_to_string(folder(&gateway, "q").join("db/dump.sql")).unwrap();
+        assert!(dump.contains(plain) && !dump.contains("canary"));
     }
 }
 

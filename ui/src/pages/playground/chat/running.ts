@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from "react";
 import type { ChatMessage } from "@/data/chats";
-import type { Facts } from "./tree";
+import { type Facts, joinReasoning } from "./tree";
 import type { Written } from "./written";
 
 /** An answer that the gateway is writing, as far as this page has it, or one that is not stored. */
@@ -53,9 +53,21 @@ export const runningOf = (session: string): Running | undefined => all.get(sessi
 export const isWriting = (running: Running | undefined): boolean =>
   running !== undefined && running.state !== "unsaved" && running.state !== "failed";
 
-/** Whether a chat has the answer by now. */
-export const isStored = ({ known, parent }: Running, messages: readonly ChatMessage[]): boolean =>
-  messages.some((it) => it.role === "assistant" && it.id > known && it.metrics?.parent === parent);
+/**
+ * Whether a chat has the answer by now. A gateway that ended in mid-answer has stored what had come a moment before, which may be
+ * less than what is here.
+ */
+export function isStored(running: Running, messages: readonly ChatMessage[]): boolean {
+  const { known, parent, reasoning, text } = running;
+  const here = joinReasoning(reasoning, text).length;
+  return messages.some(
+    (it) =>
+      it.role === "assistant" &&
+      it.id > known &&
+      it.metrics?.parent === parent &&
+      (it.metrics.ending !== "interrupted" || it.content.length >= here),
+  );
+}
 
 /** The answer that a chat waits for. */
 export function useRunning(session: string): Running | undefined {

@@ -1,4 +1,5 @@
 import { memo, useState } from "react";
+import { Boundary } from "@/kit/boundary";
 import { cn } from "@/kit/cn";
 import { Markdown } from "../markdown/markdown";
 import { useT } from "../t";
@@ -145,7 +146,12 @@ function Answer({ turn, arriving, last }: { turn: Turn; arriving?: Arriving; las
       )}
       {text && (
         <Near text={text} now={last || Boolean(arriving)}>
-          <Markdown text={text} growing={Boolean(arriving)} />
+          <Boundary
+            of={text}
+            instead={<p className="whitespace-pre-wrap [overflow-wrap:anywhere]">{text}</p>}
+          >
+            <Markdown text={text} growing={Boolean(arriving)} />
+          </Boundary>
         </Near>
       )}
       {arriving && !text && !thought && tools.length === 0 && (

@@ -4,15 +4,27 @@ import { Inline } from "./inline";
 
 /** Beyond this a single block is shown as plain text: no person wrote it as a paragraph. */
 const LONGEST = 40_000;
+/** Blocks inside of so many others, and tables of so many cells, are shown as they were written. */
+export const DEEPEST = 24;
+const MOST_CELLS = 5000;
 
 const SIZE: Record<number, string> = { 1: "text-xl", 2: "text-lg", 3: "text-base" };
 
 /** One block of markdown: a paragraph, a list, a table, code. `open`: it is still being written. */
-export function Block({ token: given, open = false }: { token: Token; open?: boolean }) {
+export function Block({
+  token: given,
+  open = false,
+  depth = 0,
+}: {
+  token: Token;
+  open?: boolean;
+  depth?: number;
+}) {
   // The lexer's own type lets any other token in, which makes a switch of no use.
   const token = given as MarkedToken;
   if (token.type === "code") return <Code text={token.text} language={token.lang ?? ""} open={open} />;
-  if (token.raw.length > LONGEST) return <p className="whitespace-pre-wrap">{token.raw}</p>;
+  if (token.raw.length > LONGEST || depth > DEEPEST || isHuge(token))
+    return <p className="whitespace-pre-wrap [overflow-wrap:anywhere]">{token.raw}</p>;
   switch (token.type) {
     case "heading":
       return (
@@ -31,13 +43,13 @@ export function Block({ token: given, open = false }: { token: Token; open?: boo
     case "blockquote":
       return (
         <blockquote className="flex flex-col gap-2 border-line-strong border-l-2 pl-3 text-ink-2">
-          <Inside tokens={token.tokens} />
+          <Inside tokens={token.tokens} depth={depth + 1} />
         </blockquote>
       );
     case "hr":
       return <hr className="border-line" />;
     case "list":
-      return <List token={token} />;
+      return <List token={token} depth={depth} />;
     case "table":
       return <Table token={token} />;
     case "space":
@@ -49,13 +61,17 @@ export function Block({ token: given, open = false }: { token: Token; open?: boo
   }
 }
 
-/** The blocks inside of a block. */
-function Inside({ tokens = [] }: { tokens?: Token[] }) {
-  // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a text have no other identity than their place
-  return tokens.map((token, index) => <Block key={index} token={token} />);
+function isHuge(token: MarkedToken): boolean {
+  return token.type === "table" && token.header.length * (token.rows.length + 1) > MOST_CELLS;
 }
 
-function List({ token }: { token: Tokens.List }) {
+/** The blocks inside of a block. */
+function Inside({ tokens = [], depth }: { tokens?: Token[]; depth: number }) {
+  // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a text have no other identity than their place
+  return tokens.map((token, index) => <Block key={index} token={token} depth={depth} />);
+}
+
+function List({ token, depth }: { token: Tokens.List; depth: number }) {
   const Tag = token.ordered ? "ol" : "ul";
   return (
     <Tag
@@ -66,7 +82,7 @@ function List({ token }: { token: Tokens.List }) {
         // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a text have no other identity than their place
         <li key={index} className="max-w-[80ch] [&>p:not(:last-child)]:mb-2">
           {item.task && <span aria-hidden>{item.checked ? "☑ " : "☐ "}</span>}
-          <Inside tokens={item.tokens.filter((it) => it.type !== "checkbox")} />
+          <Inside tokens={item.tokens.filter((it) => it.type !== "checkbox")} depth={depth + 1} />
         </li>
       ))}
     </Tag>

@@ -152,3 +152,28 @@ describe("code", () => {
     expect(runs[0]?.style).toContain("busy");
   });
 });
+
+describe("a text that is made to break a page", () => {
+  it.each([
+    ["quotes", ">".repeat(5000)],
+    ["brackets", "[".repeat(5000)],
+    ["stars", `${"*".repeat(5000)}a`],
+    ["lists", Array.from({ length: 300 }, (_, at) => `${"  ".repeat(at)}- a`).join("\n")],
+    ["columns", `${"|a".repeat(2000)}|\n${"|-".repeat(2000)}|\n${"|b".repeat(2000)}|`],
+  ])("is shown with all that stands around it: %s", (_, hostile) => {
+    const { container } = render(<Markdown text={`# Before\n\n${hostile}\n\n**after**`} />);
+    expect(container.querySelector("h3")?.textContent).toBe("Before");
+    expect(container.querySelector("strong")?.textContent).toBe("after");
+  });
+
+  it("is shown in the same way while it comes", () => {
+    const { container } = render(<Markdown text={`# Before\n\n${">".repeat(5000)}`} growing />);
+    expect(container.querySelector("h3")?.textContent).toBe("Before");
+  });
+});
+
+it("shows line breaks and characters as they are meant", () => {
+  const { container } = render(<Markdown text={"one<br>two<br/>&eacute;&#8364;&#x41;&nope; <b>x</b>"} />);
+  expect(container.querySelectorAll("br")).toHaveLength(2);
+  expect(container.textContent).toBe("onetwoé€A&nope; <b>x</b>");
+});

@@ -1,7 +1,30 @@
 import { Lexer, type Token } from "marked";
 import { closeMarks } from "./close-marks";
 
-const lex = (text: string): Token[] => new Lexer({ gfm: true }).lex(text);
+/** Reads a text as one token without marks. */
+const plain = (text: string): Token => ({ type: "text", raw: text, text });
+
+const lexOrFail = (text: string): Token[] => new Lexer({ gfm: true }).lex(text);
+
+/**
+ * Reads blocks. The lexer calls itself for each level of nesting, so a line of thousands of `>` or `[` is too much for it: only
+ * the paragraph with that line is shown without marks.
+ */
+function lex(text: string): Token[] {
+  try {
+    return lexOrFail(text);
+  } catch {
+    return text.split(/(\n{2,})/).flatMap((part): Token[] => {
+      if (!part) return [];
+      if (/^\n+$/.test(part)) return [{ type: "space", raw: part }];
+      try {
+        return lexOrFail(part);
+      } catch {
+        return [plain(part)];
+      }
+    });
+  }
+}
 
 /** Line ends as the lexer wants them, so that the lengths of its tokens are those of the text. */
 export const withPlainLines = (text: string): string => text.replace(/\r\n?/g, "\n");

@@ -28,53 +28,57 @@ function Anchor({ href, children }: { href: string; children: ReactNode }) {
   );
 }
 
-const NAMED: Record<string, string> = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0" };
+/** Parts inside of so many others are shown as they were written. */
+const DEEPEST = 24;
 
-/** Replaces the character references that people write by the characters; others stay as they were written. */
+/** Replaces character references by their characters, as the browser knows them; what is none stays as it was written. */
 function withCharacters(text: string): string {
   if (!text.includes("&")) return text;
-  return text.replace(/&(?:#(\d{1,7})|(\w{2,4}));/g, (whole, number?: string, name?: string) => {
-    if (name) return NAMED[name] ?? whole;
-    const code = Number(number);
-    return code > 0 && code <= 0x10ffff ? String.fromCodePoint(code) : whole;
+  const parser = new DOMParser();
+  return text.replace(/&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[a-zA-Z]\w{1,30});/g, (reference) => {
+    // The pattern lets nothing else of HTML in, and a document that is only read runs nothing.
+    return parser.parseFromString(reference, "text/html").body.textContent ?? reference;
   });
 }
 
 /** The parts of a line: bold, italics, code, links. Pictures are never loaded, and HTML is shown as it was written. */
-export function Inline({ tokens = [] }: { tokens?: Token[] }) {
+export function Inline({ tokens = [], depth = 0 }: { tokens?: Token[]; depth?: number }) {
   // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a text have no other identity than their place
-  return tokens.map((token, index) => <Part key={index} token={token} />);
+  return tokens.map((token, index) => <Part key={index} token={token} depth={depth + 1} />);
 }
 
-function Part({ token: given }: { token: Token }) {
+function Part({ token: given, depth }: { token: Token; depth: number }) {
   const token = given as MarkedToken;
+  if (depth > DEEPEST) return token.raw;
   switch (token.type) {
     case "strong":
       return (
         <strong className="font-semibold">
-          <Inline tokens={token.tokens} />
+          <Inline tokens={token.tokens} depth={depth} />
         </strong>
       );
     case "em":
       return (
         <em>
-          <Inline tokens={token.tokens} />
+          <Inline tokens={token.tokens} depth={depth} />
         </em>
       );
     case "del":
       return (
         <del>
-          <Inline tokens={token.tokens} />
+          <Inline tokens={token.tokens} depth={depth} />
         </del>
       );
     case "codespan":
       return <code className="rounded-sm bg-idle-soft px-1 py-px font-mono text-sm">{token.text}</code>;
     case "br":
       return <br />;
+    case "html":
+      return /^<br\s*\/?>$/i.test(token.raw.trim()) ? <br /> : token.raw;
     case "link":
       return (
         <Anchor href={token.href}>
-          <Inline tokens={token.tokens} />
+          <Inline tokens={token.tokens} depth={depth} />
         </Anchor>
       );
     case "image":
@@ -83,7 +87,7 @@ function Part({ token: given }: { token: Token }) {
       return token.text;
     case "text":
       return "tokens" in token && token.tokens ? (
-        <Inline tokens={token.tokens} />
+        <Inline tokens={token.tokens} depth={depth} />
       ) : (
         withCharacters(token.text)
       );
