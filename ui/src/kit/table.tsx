@@ -54,7 +54,7 @@ export type TableProps<T> = {
 
 /** The first column names the row: nothing beside it takes its room. */
 export const CELL =
-  "h-9 max-w-96 border-line border-b px-3 py-1 align-middle text-sm first:min-w-44 first:pl-4 last:pr-4 lg:first:min-w-56";
+  "h-9 max-w-96 border-line border-b px-3 py-1 align-middle text-sm first:min-w-44 first:pl-4 last:pr-4 md:first:min-w-64";
 
 /** The classes of a cell of this column. */
 export function cellClass<T>(column: Column<T>): string {
