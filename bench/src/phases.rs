@@ -74,6 +74,8 @@ pub(crate) struct Scale {
     n_idle_streams: u32,
     /// How long a proxy without requests is watched.
     pub(crate) idle_ms: u32,
+    /// How long a proxy may take until it is at rest.
+    rest_ms: u32,
     /// Whether instructions are counted.
     pub(crate) counts: bool,
 }
@@ -91,6 +93,7 @@ impl Scale {
         latency_ms: 3000,
         n_idle_streams: 1000,
         idle_ms: 2000,
+        rest_ms: 20_000,
         counts: false,
     };
 
@@ -117,6 +120,8 @@ impl Scale {
         n_streams: 5,
         latency_ms: 200,
         n_idle_streams: 10,
+        // The test's own process is what it measures, and its looking keeps that from being at rest.
+        rest_ms: 800,
         ..Self::QUICK
     };
 }
@@ -138,7 +143,7 @@ pub(crate) async fn measure(phase: Phase, target: &Target, scale: &Scale) -> Res
     let (ask, pace, window) = load_of(phase, scale);
     let shot = Shot::new(target.addr, &target.key, ask);
     let used = async || match target.pid {
-        Some(pid) => at_rest(pid).await,
+        Some(pid) => at_rest(pid, millis(scale.rest_ms)).await,
         None => Ok(Duration::ZERO),
     };
     let rested = used().await?;
@@ -157,12 +162,13 @@ pub(crate) async fn measure(phase: Phase, target: &Target, scale: &Scale) -> Res
     })
 }
 
-/// Waits until a process and its descendants have nothing left to do, at most 20 s. Returns the CPU time that they have used.
-async fn at_rest(pid: u32) -> Result<Duration> {
+/// Waits until a process and its descendants have nothing left to do, but not longer than `at_most`. Returns the CPU time that
+/// they have used.
+async fn at_rest(pid: u32, at_most: Duration) -> Result<Duration> {
     const LOOK: Duration = Duration::from_millis(400);
     const IDLE: Duration = Duration::from_millis(2);
     let mut used = procfs::cpu(pid)?;
-    for _ in 0..50 {
+    for _ in 0..at_most.as_millis() / LOOK.as_millis() {
         sleep(LOOK).await;
         let now = procfs::cpu(pid)?;
         if now.saturating_sub(used) <= IDLE {
@@ -175,7 +181,7 @@ async fn at_rest(pid: u32) -> Result<Duration> {
 
 /// Returns the share of one core, in percent, that a target takes that nobody asks anything.
 pub(crate) async fn idle_cpu_percent(pid: u32, scale: &Scale) -> Result<f64> {
-    let before = at_rest(pid).await?;
+    let before = at_rest(pid, millis(scale.rest_ms)).await?;
     let watched = millis(scale.idle_ms);
     sleep(watched).await;
     let used = procfs::cpu(pid)?.saturating_sub(before);

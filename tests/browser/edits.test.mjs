@@ -179,7 +179,10 @@ export default async function () {
     await api("POST", "/admin/users", { username: "eve", password: PASSWORD });
     const tab = await gateway.page({ as: "ada" });
     await configuration(tab);
+    // The check of what was typed must not be the request that is refused.
+    const checked = tab.waitForResponse((it) => it.url().endsWith("/dry-run") && it.request().postData()?.includes("2048"));
     await context(tab).fill("2048");
+    await checked;
     const become = async (who) => {
       // As when another tab signs in: tabs share their cookies.
       const [name, value] = (await gateway.as(who)).cookie.split("=");

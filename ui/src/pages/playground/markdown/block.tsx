@@ -4,7 +4,7 @@ import { Inline } from "./inline";
 
 /** Beyond this a single block is shown as plain text: no person wrote it as a paragraph. */
 const LONGEST = 40_000;
-/** Blocks inside of so many others, and tables of so many cells, are shown as they were written. */
+/** Deeper blocks and larger tables are shown as text, as they were written. */
 export const DEEPEST = 24;
 const MOST_CELLS = 5000;
 

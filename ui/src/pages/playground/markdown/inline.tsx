@@ -28,7 +28,7 @@ function Anchor({ href, children }: { href: string; children: ReactNode }) {
   );
 }
 
-/** Parts inside of so many others are shown as they were written. */
+/** Deeper parts are shown as text, as they were written. */
 const DEEPEST = 24;
 
 /** Replaces character references by their characters, as the browser knows them; what is none stays as it was written. */
