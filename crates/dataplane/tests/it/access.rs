@@ -322,7 +322,7 @@ async fn models_are_listed_for_those_who_may_call_them() {
     assert_eq!(ask("/v1/models/m", "embeds").await.code(), "model_not_found");
     assert_eq!(
         ask("/v1/models/org/m", KEY).await.json(),
-        serde_json::json!({"id": "org/m", "object": "model", "created": 1_700_000_000, "owned_by": "gantry", "task": "generate", "max_model_len": 4096})
+        serde_json::json!({"id": "org/m", "object": "model", "created": 1_700_000_000, "owned_by": "gantry", "task": "generate", "max_model_len": 4096, "type": "base", "capabilities": {"completion_chat": true}})
     );
     assert_eq!(ask("/v1/models/org%2Fm?x=1", KEY).await.status, 200);
     assert_eq!(ask("/v1/models/m", "model-e").await.code(), "model_not_found");
