@@ -21,21 +21,29 @@ fn read(dir: &TempDir, rel: &str) -> HfFolder {
     hf::read_folder(&Base::open(dir.path()).unwrap(), rel).unwrap()
 }
 
-/// Makes a folder with these files; `*.safetensors` get the header of one tensor of eight bytes.
+/// Makes a folder with these files; `*.safetensors` get the header of one tensor of eight bytes, named after the file.
 fn folder(files: &[(&str, &str)]) -> TempDir {
     let dir = TempDir::new().unwrap();
     for (name, content) in files {
         let path = dir.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         if name.ends_with(".safetensors") && content.is_empty() {
-            let header = r#"{"t":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
-            let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 8]].concat();
-            fs::write(path, bytes).unwrap();
+            fs::write(path, shard(&[name])).unwrap();
         } else {
             fs::write(path, content).unwrap();
         }
     }
     dir
+}
+
+/// A file with tensors of eight bytes of these names.
+fn shard(names: &[&str]) -> Vec<u8> {
+    let tensor = |(n, name): (usize, &&str)| {
+        let it = json!({"dtype": "F32", "shape": [2], "data_offsets": [n * 8, n * 8 + 8]});
+        ((*name).to_owned(), it)
+    };
+    let header = serde_json::Value::Object(names.iter().enumerate().map(tensor).collect()).to_string();
+    [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &vec![0; names.len() * 8]].concat()
 }
 
 const LLAMA: &str = r#"{"architectures":["LlamaForCausalLM"],"model_type":"llama"}"#;
@@ -115,6 +123,27 @@ fn missing_shards_are_named_with_and_without_an_index() {
     ]);
     let found = info(&all, "");
     assert_eq!((found.status, found.file_count, found.tensor_bytes), (Status::Ready, 2, Some(16)));
+}
+
+#[test]
+fn a_tensor_in_two_files_counts_once() {
+    let dir = folder(&[("config.json", LLAMA), ("tokenizer.json", "{}"), ("chat_template.jinja", "x")]);
+    let name = |n: u32| format!("model-0000{n}-of-00002.safetensors");
+    fs::write(dir.path().join(name(1)), shard(&["a", "b"])).unwrap();
+    fs::write(dir.path().join(name(2)), shard(&["b", "c"])).unwrap();
+    let said = format!("{}: tensors that a file before it has, too, are counted once (1 in all files)", name(2));
+    let cache = std::sync::Arc::new(gantry_inspect::Cache::default());
+    // The second and the third look take the headers from the cache.
+    for _ in 0..3 {
+        let found = folder::inspect_cached(dir.path(), "", &cache).unwrap().safetensor_info.unwrap();
+        assert_eq!((found.tensor_bytes, found.parameter_count), (Some(24), Some(6)));
+        assert_eq!(found.warnings, [said.clone()]);
+        assert_eq!(found.status, Status::Ready);
+    }
+    // With other tensors in it, nothing is there twice.
+    fs::write(dir.path().join(name(2)), shard(&["c", "d"])).unwrap();
+    let found = folder::inspect_cached(dir.path(), "", &cache).unwrap().safetensor_info.unwrap();
+    assert_eq!((found.tensor_bytes, found.warnings.len()), (Some(32), 0));
 }
 
 #[test]
