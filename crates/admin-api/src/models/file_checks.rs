@@ -116,6 +116,12 @@ fn no_file(field: &'static str, path: &str, error: &InspectError) -> Warning {
             format!("there is no `{path}` below the models base directory"),
             Some(format!("put it there, or change `{field}`")),
         ),
+        InspectError::BrokenLink { .. } => (
+            Severity::Error,
+            "A link to nothing",
+            error.to_string(),
+            Some(format!("put there what it leads to, or change `{field}`")),
+        ),
         InspectError::Base(_) => (
             Severity::Error,
             "No models base directory",

@@ -179,6 +179,19 @@ fn pointers_and_unfinished_downloads_are_recognised() {
 }
 
 #[test]
+fn the_layout_of_mistral_is_one_that_vllm_loads() {
+    let files = [("params.json", "{}"), ("consolidated.safetensors", ""), ("tekken.json", "{}")];
+    let found = folder::inspect(folder(&files).path(), "").unwrap();
+    let shown = found.safetensor_info.unwrap();
+    assert_eq!((shown.status, shown.errors), (Status::Ready, Vec::new()));
+    assert!(shown.warnings.iter().any(|it| it.contains("Mistral's own layout")), "{:?}", shown.warnings);
+    assert_eq!(found.engine_recommendation.recommended_engine, "vllm");
+    // Other weights need a configuration.
+    let other = folder(&[("params.json", "{}"), ("model.safetensors", ""), ("tekken.json", "{}")]);
+    assert_eq!(info(&other, "").errors[0], "config.json: it is missing; the engine can't tell what model this is");
+}
+
+#[test]
 fn an_adapter_is_no_model() {
     let dir = folder(&[
         ("adapter_config.json", r#"{"base_model_name_or_path":"meta/Llama","r":16}"#),
@@ -271,6 +284,11 @@ fn heads_experts_and_the_language_part_are_found() {
     assert_eq!((config.num_experts, config.num_experts_per_token), (Some(64), Some(6)));
     assert_eq!((config.kv_lora_rank, config.qk_rope_head_dim), (Some(512), Some(64)));
     assert!(config.multimodal && config.dtype.as_deref() == Some("bfloat16"));
+    let omni = HfConfig::from_value(&json!({
+        "architectures": ["Qwen2_5OmniModel"],
+        "thinker_config": {"audio_config": {}, "vision_config": {}, "text_config": {"num_hidden_layers": 28}},
+    }));
+    assert_eq!((omni.multimodal, omni.sees, omni.num_layers), (true, true, Some(28)));
     let heads = |config| HfConfig::from_value(&config).num_key_value_heads;
     assert_eq!(heads(json!({"n_head": 71, "multi_query": true})), Some(PerLayer::All(1)));
     assert_eq!(heads(json!({"num_attention_heads": 32, "multi_query_group_num": 2})), Some(PerLayer::All(2)));
