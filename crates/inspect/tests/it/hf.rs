@@ -28,7 +28,7 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
         let path = dir.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         if name.ends_with(".safetensors") && content.is_empty() {
-            fs::write(path, shard(&[name])).unwrap();
+            fs::write(path, shard(&[*name])).unwrap();
         } else {
             fs::write(path, content).unwrap();
         }
