@@ -349,6 +349,23 @@ fn quantisation_is_named_and_its_weights_are_counted_unpacked() {
 }
 
 #[test]
+fn a_quantisation_that_vllm_does_not_load_is_not_recommended() {
+    for method in ["exl2", "exl3"] {
+        let config = json!({
+            "architectures": ["LlamaForCausalLM"], "quantization_config": {"quant_method": method, "bits": 4},
+        });
+        let config = config.to_string();
+        let files = [("config.json", config.as_str()), ("tokenizer.json", "{}"), ("model.safetensors", "")];
+        let found = folder::inspect(folder(&files).path(), "").unwrap();
+        let said = format!("config.json: vLLM does not load the quantisation `{method}`");
+        assert!(found.warnings.contains(&said), "{:?}", found.warnings);
+        let advice = found.engine_recommendation;
+        assert_eq!(advice.recommended_engine, "none");
+        assert!(advice.reason.contains("vLLM does not load this quantisation"), "{}", advice.reason);
+    }
+}
+
+#[test]
 fn a_tokenizer_that_is_empty_or_a_pointer_is_an_error() {
     let found = |content| {
         let files = [("config.json", LLAMA), ("model.safetensors", ""), ("tokenizer.json", content)];
