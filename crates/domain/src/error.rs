@@ -73,7 +73,8 @@ error_codes! {
         "Check name and password; an administrator can set a new password.";
     /// The API key is missing, unknown, expired or revoked.
     InvalidApiKey = "invalid_api_key", 401, "authentication_error", final,
-        "Send `Authorization: Bearer gty_…` or `x-api-key` with a key that is neither expired nor revoked.";
+        "Send `Authorization: Bearer gty_…`, `x-api-key` or `api-key` with a key that is neither expired nor revoked; the \
+         message names the header that was read.";
     /// The role does not allow it.
     Forbidden = "forbidden", 403, "permission_error", final,
         "Ask somebody with the role that the message names.";

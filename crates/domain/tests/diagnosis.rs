@@ -133,6 +133,14 @@ const REASONS: &[(&str, &str)] = &[
         "start_failed: the container engine refused to start the container: driver failed programming external connectivity on endpoint: Bind for 127.0.0.1:32768 failed: port is already allocated",
         "port_allocated",
     ),
+    (
+        "start_failed: the container engine refused to make the network: could not find an available, non-overlapping IPv4 address pool among the defaults to assign to the network",
+        "docker_no_address_range",
+    ),
+    (
+        "start_failed: the container engine refused to make the network: all predefined address pools have been fully subnetted",
+        "docker_no_address_range",
+    ),
     ("start_failed: container name `primary-model-7` is in use by another program", "container_name_in_use"),
     (
         "start_failed: the container engine refused to start the container: OCI runtime create failed: error setting rlimits for ready process: error setting rlimit type 8: operation not permitted",

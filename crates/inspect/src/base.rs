@@ -29,10 +29,12 @@ const ELOOP: i32 = 40;
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
     /// The path is absolute, has `..`, or is a symbolic link that leads out.
-    #[error("`{path}` is not a path below the models directory")]
-    NotAllowed { path: String },
+    #[error("`{path}` {why}")]
+    NotAllowed { path: String, why: &'static str },
     #[error("there is no `{path}` in the models directory")]
     NotFound { path: String },
+    #[error("`{path}` is a link to what is not there")]
+    BrokenLink { path: String },
     /// The path is a file that is not GGUF, or neither file nor folder.
     #[error("`{path}` is neither a folder nor a `.gguf` file")]
     NotAFolder { path: String },
@@ -105,7 +107,9 @@ pub(crate) enum EntryKind {
     Folder,
     /// A link that leads out of the base directory.
     Outside,
-    /// A broken link, a socket, something unreadable.
+    /// A link to what is not there.
+    Broken,
+    /// A socket, a link to itself, something unreadable.
     Other,
 }
 
@@ -156,20 +160,34 @@ impl Base {
 
     /// Returns the file or folder at `rel`, with links resolved. `""` and `.` are the base directory itself.
     pub fn resolve(&self, rel: &str) -> Result<PathBuf, InspectError> {
-        let not_allowed = || InspectError::NotAllowed { path: shown(rel) };
+        let refused = |why| InspectError::NotAllowed { path: shown(rel), why };
+        let not_allowed = || refused("is not a path below the models directory");
         let ordinary =
             Path::new(rel).components().all(|it| matches!(it, Component::Normal(_) | Component::CurDir));
         if !ordinary || rel.len() > MAX_PATH || rel.contains('\0') {
             return Err(not_allowed());
         }
-        let path = self.root.join(rel).canonicalize().map_err(|source| match source.kind() {
+        let path = self.root.join(rel);
+        let path = path.canonicalize().map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound if self.has_link(&path) => InspectError::BrokenLink { path: shown(rel) },
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
                 InspectError::NotFound { path: shown(rel) }
             }
             _ if source.raw_os_error() == Some(ELOOP) => not_allowed(),
             _ => InspectError::Io { path: shown(rel), source },
         })?;
-        if path.starts_with(&self.root) { Ok(path) } else { Err(not_allowed()) }
+        if path.starts_with(&self.root) {
+            return Ok(path);
+        }
+        Err(refused(
+            "leads out of the models directory by a link; put the files themselves there, or mount their folder there",
+        ))
+    }
+
+    /// Whether a folder of the base has a link at `path`.
+    fn has_link(&self, path: &Path) -> bool {
+        let folder = path.parent().and_then(|it| it.canonicalize().ok());
+        folder.is_some_and(|it| it.starts_with(&self.root)) && path.is_symlink()
     }
 
     /// Returns `path`, which lies below the base, as a request spells it; `.` for the base itself.
@@ -207,6 +225,7 @@ impl Base {
             match path.canonicalize() {
                 Ok(target) if target.starts_with(&self.root) => target,
                 Ok(_) => return other(EntryKind::Outside),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return other(EntryKind::Broken),
                 Err(_) => return other(EntryKind::Other),
             }
         } else {

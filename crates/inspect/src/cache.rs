@@ -42,12 +42,14 @@ impl Stamp {
     }
 }
 
-/// A safetensors header, with the number of weights in its tensors, which depends on the quantisation.
+/// A safetensors header, with what is told by its tensors.
 #[derive(Debug, Clone)]
 pub(crate) struct Shard {
     pub(crate) header: SafetensorsHeader,
-    /// Number of weights; `None` if it can't be determined.
+    /// Number of weights, which depends on the quantisation; `None` if it can't be determined.
     pub(crate) parameters: Option<u64>,
+    /// Hashes of the tensors' names.
+    pub(crate) names: Arc<[u64]>,
 }
 
 /// Method and bits of a quantisation.

@@ -9,6 +9,10 @@ pub const TRAINED_CONTEXT: u32 = 131_072;
 /// Length of the vectors that the model makes.
 pub(crate) const DIMENSIONS: usize = 64;
 
+/// Fewest tokens after which an answer ends by itself; the longest have twice as many. Shorter answers have the length
+/// that was asked for, so that tests know it.
+const SHORTEST: u32 = 2048;
+
 /// The first words of every answer, which tell readers that it is simulated.
 const OPENING: &[&str] = &["This", " is", " simulated", " text", ":"];
 
@@ -57,6 +61,12 @@ pub(crate) fn generate(prompt: &str, index: usize, n: u32) -> Vec<String> {
     let mut numbers = Numbers(hash(prompt.as_bytes()).wrapping_add(index as u64));
     let words = std::iter::repeat_with(|| WORDS[(numbers.next() % WORDS.len() as u64) as usize]);
     OPENING.iter().copied().chain(words).take(n as usize).map(str::to_owned).collect()
+}
+
+/// Returns the number of tokens after which the answer to `prompt` ends by itself, as a model's does.
+pub(crate) fn own_length(prompt: &str, index: usize) -> u32 {
+    let mut numbers = Numbers(hash(prompt.as_bytes()).wrapping_add(index as u64));
+    SHORTEST + (numbers.next() % u64::from(SHORTEST)) as u32
 }
 
 /// Cuts `text` into the tokens it would be generated in.
@@ -180,6 +190,14 @@ mod tests {
         assert_ne!(generate("hello", 0, 20), generate("hello", 1, 20));
         assert_ne!(generate("hello", 0, 20), generate("hallo", 0, 20));
         assert_eq!(generate("hello", 0, 3), ["This", " is", " simulated"]);
+    }
+
+    #[test]
+    fn answers_end_by_themselves_at_lengths_that_their_prompts_decide() {
+        let lengths = ["hello", "hallo", "a", "b"].map(|it| own_length(it, 0));
+        assert_eq!(lengths, ["hello", "hallo", "a", "b"].map(|it| own_length(it, 0)));
+        assert!(lengths.iter().all(|it| (2048..4096).contains(it)), "{lengths:?}");
+        assert!(lengths.iter().any(|it| *it != lengths[0]), "{lengths:?}");
     }
 
     #[test]

@@ -87,18 +87,33 @@ async fn events_leave_one_by_one_at_the_pace_asked_for() {
 }
 
 #[tokio::test]
+async fn an_answer_ends_by_itself_below_a_large_limit_unless_it_is_to_go_on() {
+    for line in BOTH {
+        let sim = Sim::start(line).await;
+        let mut ends = Vec::new();
+        for more in [json!({"max_tokens": 32_000}), json!({"max_tokens": 5000, "ignore_eos": true})] {
+            let answer = sim.post("/v1/chat/completions", &chat(&more)).await.json();
+            let length = answer["usage"]["completion_tokens"].as_u64().unwrap();
+            ends.push((answer["choices"][0]["finish_reason"].clone(), length));
+        }
+        assert!(ends[0].0 == "stop" && (2048..4096).contains(&ends[0].1), "{ends:?}");
+        assert_eq!(ends[1], (json!("length"), 5000));
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_leaves_stops_the_generation() {
     for line in BOTH {
         let sim = Sim::start(&format!("{line} --sim-tokens-per-sec 500")).await;
         let (connection, answer) =
-            open_stream(&sim, &chat(&json!({"max_tokens": 100_000, "stream": true})), 4).await;
+            open_stream(&sim, &chat(&json!({"max_tokens": 100_000, "stream": true, "ignore_eos": true})), 4).await;
         assert_eq!(sim.stat("in_flight").await, 1);
         drop((connection, answer));
         sim.until("cancelled", 1).await;
         sim.until("in_flight", 0).await;
         // The same for an answer in one piece, of which the client sees nothing.
         let mut connection = Connection::open(&sim.address).await;
-        let body = chat(&json!({"max_tokens": 100_000})).to_string();
+        let body = chat(&json!({"max_tokens": 100_000, "ignore_eos": true})).to_string();
         let request = Connection::request("POST", "/v1/chat/completions", &[], &body);
         let asked = connection.sender.send_request(request);
         tokio::select! {

@@ -215,7 +215,7 @@ impl Builder {
 const ALWAYS: &[ErrorCode] = &[ErrorCode::Internal, ErrorCode::HeadTooLarge, ErrorCode::ShuttingDown];
 
 const ABOUT: &str = "A gateway for language models on your own machines. `/v1` is what programs call, with an API key \
-(`Authorization: Bearer gty_…` or `x-api-key`); `/admin` and `/auth` are for people, with the session cookie that \
+(`Authorization: Bearer gty_…`, `x-api-key` or `api-key`); `/admin` and `/auth` are for people, with the session cookie that \
 `POST /auth/login` sets, and for their scripts, with a token of `POST /auth/tokens` (`Authorization: Bearer gta_…`). A request with the cookie that changes something must come from a page of the gateway itself.\n\n\
 Every error has the body `{\"error\": {message, type, param, code}, \"request_id\"}`; `code` is what to branch on, and \
 docs/reference/errors.md says what each means. A query parameter that is empty counts as absent, an unknown one is \
@@ -318,7 +318,7 @@ fn with_key(endpoint: Option<Endpoint>) -> Who {
     Who {
         role: "user".into(),
         scope: endpoint.and_then(Endpoint::scope).map(Scope::as_str).into(),
-        security: json!([{ "key": [] }, { "x-api-key": [] }, { "session": [] }]),
+        security: json!([{ "key": [] }, { "x-api-key": [] }, { "api-key": [] }, { "session": [] }]),
         text,
     }
 }
@@ -391,6 +391,8 @@ fn security_schemes() -> Value {
         "key": { "type": "http", "scheme": "bearer", "description": "An API key." },
         "x-api-key": { "type": "apiKey", "in": "header", "name": "x-api-key",
             "description": "The same, as Anthropic's clients send it." },
+        "api-key": { "type": "apiKey", "in": "header", "name": "api-key",
+            "description": "The same, as Azure's clients send it." },
     })
 }
 

@@ -45,6 +45,8 @@ pub(super) fn operations() -> Vec<Operation> {
                 ("owned_by", constant("gantry")),
                 ("task", named("Task")),
                 ("max_model_len", nullable(count())),
+                ("type", described(constant("base"), "As Mistral's clients expect it.")),
+                ("capabilities", object([("completion_chat", flag())])),
                 ("simulator", described(flag(), simulator)),
             ],
         )

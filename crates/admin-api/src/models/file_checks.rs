@@ -116,6 +116,12 @@ fn no_file(field: &'static str, path: &str, error: &InspectError) -> Warning {
             format!("there is no `{path}` below the models base directory"),
             Some(format!("put it there, or change `{field}`")),
         ),
+        InspectError::BrokenLink { .. } => (
+            Severity::Error,
+            "A link to nothing",
+            error.to_string(),
+            Some(format!("put there what it leads to, or change `{field}`")),
+        ),
         InspectError::Base(_) => (
             Severity::Error,
             "No models base directory",
@@ -177,6 +183,7 @@ fn settings(model: &Model, preview: &Preview, found: &Checked) -> Vec<Warning> {
         other_task(model, found),
         too_long(model, preview, found),
         many_parts(model, preview, found),
+        unused_projector(model, preview, found),
     ]
     .into_iter()
     .flatten()
@@ -308,6 +315,25 @@ fn too_long(model: &Model, preview: &Preview, found: &Checked) -> Option<Warning
 fn overrides(preview: &Preview) -> bool {
     let names = ["--hf-overrides", "--hf-config-path", "--rope-scaling", "--rope-theta"];
     preview.command.iter().any(|word| names.iter().any(|it| word.replace('_', "-").starts_with(it)))
+}
+
+/// Tells of a projector beside the model that it is not given: the model then answers as if there were no pictures.
+fn unused_projector(model: &Model, preview: &Preview, found: &Checked) -> Option<Warning> {
+    let given = preview.command.iter().any(|it| it.starts_with("--mmproj") || it == "-mm");
+    let first = found.projectors.first().filter(|_| model.engine == EngineKind::Llamacpp && !given)?;
+    let more = match found.projectors.len() {
+        1 => String::new(),
+        all => format!(" and {} more", all.saturating_sub(1)),
+    };
+    let message = format!(
+        "`{first}`{more}, a projector by its name, lies beside the model: without `mmproj` the model sees no pictures"
+    );
+    let fix = format!("if it belongs to this model, set `mmproj` to `{first}`");
+    let warning = Warning {
+        title: "A projector is not used".to_owned(),
+        ..Warning::new(Severity::Info, "files", message)
+    };
+    Some(warning.about("mmproj").with_fix(Some(fix)))
 }
 
 fn many_parts(model: &Model, preview: &Preview, found: &Checked) -> Option<Warning> {

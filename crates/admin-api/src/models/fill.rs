@@ -73,9 +73,14 @@ async fn from_files(
     let found = match found {
         Ok(found) => found,
         // The file may come later: its name shows the engine.
-        Err(InspectError::NotFound { .. }) if wish.force() && is_gguf(path) => {
+        Err(InspectError::NotFound { .. } | InspectError::BrokenLink { .. })
+            if wish.force() && is_gguf(path) =>
+        {
             body.entry("engine_type").or_insert_with(|| EngineKind::Llamacpp.as_str().into());
             return Ok(None);
+        }
+        Err(error @ InspectError::NotAllowed { .. }) if !body.contains_key("engine_type") => {
+            return Err(Problem::invalid("local_path", error.to_string()));
         }
         // Whether that is a reason to refuse is decided later.
         Err(_) => return Ok(None),
@@ -235,6 +240,11 @@ pub(super) async fn files_are_there(app: &App, named: Option<(&'static str, Stri
                 "there is no `{path}` below the models base directory: correct `{field}`, or send `force`: true (`--force`) \
                  if it comes later"
             );
+            Err(Problem::invalid(field, message))
+        }
+        Some(error @ InspectError::BrokenLink { .. }) => {
+            let message =
+                format!("{error}: correct `{field}`, or send `force`: true (`--force`) if it comes later");
             Err(Problem::invalid(field, message))
         }
         Some(InspectError::Base(_)) => {

@@ -194,6 +194,11 @@ pub(super) async fn inspect(cx: &Cx, folder: &str) -> Outcome<()> {
             cx.out.line("")?;
             cx.out.table(&table)?;
         }
+        for (files, what) in [("mmproj_files", "projector (`mmproj`)"), ("adapter_files", "LoRA adapter")] {
+            for file in found[files].as_array().into_iter().flatten() {
+                cx.out.line(&format!("{what}: {}", cell(&file["path"])))?;
+            }
+        }
         if let Some(info) = found["safetensor_info"].as_object() {
             cx.out.line("")?;
             let flat = info.iter().filter(|(_, it)| !it.is_null() && !it.is_object() && !it.is_array());

@@ -157,7 +157,7 @@ pub(crate) fn authenticate(
         if changes && !config.web.is_same_site(headers) {
             return cross_site("without keys, requests must not come from pages of other sites");
         }
-        let key = token(headers).and_then(|token| catalog.keys.get(&key::hash(token)));
+        let key = token(headers).and_then(|it| catalog.keys.get(&key::hash(it.token)));
         return Ok(match (key, session(config, catalog, headers, now)) {
             (Some(key), _) => {
                 key.state.touch(now);
@@ -167,7 +167,7 @@ pub(crate) fn authenticate(
             _ => Caller::Anyone,
         });
     }
-    let Some(token) = token(headers) else {
+    let Some(sent) = token(headers) else {
         if let Some(session) = session(config, catalog, headers, now) {
             if !config.web.is_same_site(headers) {
                 return cross_site("requests with a session cookie must come from the gateway's own pages");
@@ -177,37 +177,57 @@ pub(crate) fn authenticate(
         return Err(unknown("the API key is missing: send `Authorization: Bearer <key>`"));
     };
     // Looking up a hash compares nothing of the secret itself, so the time it takes tells nothing about it.
-    let entry = catalog.keys.get(&key::hash(token)).ok_or_else(|| refused(token))?;
+    let entry = catalog.keys.get(&key::hash(sent.token)).ok_or_else(|| refused(&sent, headers))?;
     if entry.expires_at.is_some_and(|at| at <= now) {
-        return Err(unknown("the API key has expired"));
+        return Err(unknown(&format!("the API key in `{}` has expired", sent.header)));
     }
     entry.state.touch(now);
     Ok(Caller::Key(Arc::clone(entry)))
 }
 
 /// Returns the error for a token that is no key.
-fn refused(token: &[u8]) -> ApiError {
-    if token.starts_with(TokenKind::Account.prefix().as_bytes()) {
+fn refused(sent: &Sent<'_>, headers: &HeaderMap) -> ApiError {
+    if sent.token.starts_with(TokenKind::Account.prefix().as_bytes()) {
         return unknown(
             "this is a token for the admin API; models are called with an API key, which begins with gty_",
         );
     }
-    unknown("the API key is not valid")
+    let read = sent.header;
+    // Some clients send the key of another service beside the gateway's.
+    let unread = KEY_HEADERS.into_iter().find(|it| *it != read && sent_in(headers, it).is_some());
+    unknown(&match unread {
+        Some(other) => format!("the API key in `{read}` is not valid, and `{other}` is not read beside it"),
+        None => format!("the API key in `{read}` is not valid"),
+    })
 }
 
 fn unknown(message: &str) -> ApiError {
     ApiError::new(ErrorCode::InvalidApiKey, message)
 }
 
-/// Returns the key that was sent, valid or not.
-fn token(headers: &HeaderMap) -> Option<&[u8]> {
-    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| {
-        let (scheme, token) = value.as_bytes().split_at_checked(7)?;
-        scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
-    });
-    bearer
-        .or_else(|| headers.get("x-api-key").map(|it| it.as_bytes().trim_ascii()))
-        .filter(|it| !it.is_empty())
+/// The headers that may have the key; the first that has one is read. The last is that of Azure's clients.
+const KEY_HEADERS: [&str; 3] = ["authorization", "x-api-key", "api-key"];
+
+/// A key that was sent, valid or not.
+struct Sent<'a> {
+    header: &'static str,
+    token: &'a [u8],
+}
+
+fn token(headers: &HeaderMap) -> Option<Sent<'_>> {
+    KEY_HEADERS.into_iter().find_map(|header| Some(Sent { header, token: sent_in(headers, header)? }))
+}
+
+/// Returns what one of the [`KEY_HEADERS`] has.
+fn sent_in<'a>(headers: &'a HeaderMap, header: &str) -> Option<&'a [u8]> {
+    let value = headers.get(header)?.as_bytes();
+    let token = if header == "authorization" {
+        let (scheme, token) = value.split_at_checked(7)?;
+        scheme.eq_ignore_ascii_case(b"bearer ").then_some(token)?
+    } else {
+        value
+    };
+    Some(token.trim_ascii()).filter(|it| !it.is_empty())
 }
 
 fn session(

@@ -1,14 +1,15 @@
-//! Reads a request body into one piece.
+//! Reads a request body into one piece, and unpacks it if it came compressed.
 
 use bytes::{Bytes, BytesMut};
 use gantry_domain::{ApiError, ErrorCode};
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
 use crate::{
     request::{
         body_memory::BodyReservation,
+        coding::{self, Coding},
         deadline::{Deadline, Over},
     },
     response::errors::shutting_down,
@@ -30,32 +31,30 @@ const UNTYPED: [&[u8]; 2] = [b"application/x-www-form-urlencoded", b"text/plain"
 
 /// Checks what the head says about the body. `strict` is for requests that a browser may have sent without its user's
 /// knowledge: forms of other sites have other types than JSON. Otherwise, types that clients send by default pass too,
-/// and the body itself shows whether it is JSON.
+/// and the body itself shows whether it is JSON. Returns how it is compressed.
 ///
 /// # Errors
 /// 415 `unsupported_media_type`.
-pub(crate) fn check_type(headers: &HeaderMap, strict: bool) -> Result<(), ApiError> {
-    let packed = |it: &HeaderValue| !it.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
-    if headers.get_all(header::CONTENT_ENCODING).iter().any(packed) {
-        let message = "the body must not be compressed: send it without `Content-Encoding`";
-        return Err(ApiError::new(ErrorCode::UnsupportedMediaType, message));
-    }
-    let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
+pub(crate) fn check_type(headers: &HeaderMap, strict: bool) -> Result<Coding, ApiError> {
+    let coding = Coding::of(headers)?;
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(coding) };
     let essence = value.as_bytes().split(|it| *it == b';').next().unwrap_or_default().trim_ascii();
     let is = |it: &[u8]| essence.eq_ignore_ascii_case(it);
     if is(b"application/json") || (!strict && UNTYPED.into_iter().any(is)) {
-        return Ok(());
+        return Ok(coding);
     }
     Err(ApiError::new(ErrorCode::UnsupportedMediaType, "the body must be `application/json`"))
 }
 
-/// Reads up to `max` bytes. A body that comes in one frame is not copied.
+/// Reads up to `max` bytes, and unpacks them to up to `max` bytes. A body that comes in one frame and is not compressed
+/// is not copied.
 ///
 /// # Errors
 /// 413 `request_too_large`, before anything is read if `Content-Length` says so; 408 `request_timeout`; 503
-/// `request_memory_full` or `shutting_down`; or the client broke off.
+/// `request_memory_full` or `shutting_down`; 400 `invalid_request` if it can't be unpacked; or the client broke off.
 pub(crate) async fn read(
     mut body: Incoming,
+    coding: Coding,
     max: usize,
     reservation: &mut BodyReservation<'_>,
     deadline: &mut Deadline,
@@ -71,11 +70,7 @@ pub(crate) async fn read(
             Ok(None) => break,
             Ok(Some(Ok(frame))) => frame,
             Ok(Some(Err(_))) => return Err(Problem::Broken),
-            Err(Over::TimedOut) => {
-                let message = "the body did not arrive in time";
-                return Err(Problem::Refused(ApiError::new(ErrorCode::RequestTimeout, message)));
-            }
-            Err(Over::Cut) => return Err(Problem::Refused(shutting_down())),
+            Err(why) => return Err(over(why)),
         };
         // Trailers are ignored.
         let Ok(data) = frame.into_data() else { continue };
@@ -94,10 +89,22 @@ pub(crate) async fn read(
         }
         all.extend_from_slice(&data);
     }
-    Ok(if all.is_empty() { first } else { all.freeze() })
+    let body = if all.is_empty() { first } else { all.freeze() };
+    if coding == Coding::Identity {
+        return Ok(body);
+    }
+    // Decoders are large, and few requests have one.
+    Box::pin(coding::unpack(&body, coding, max, reservation, deadline)).await
 }
 
-fn too_large(max: usize) -> Problem {
+pub(super) fn over(why: Over) -> Problem {
+    Problem::Refused(match why {
+        Over::TimedOut => ApiError::new(ErrorCode::RequestTimeout, "the body did not arrive in time"),
+        Over::Cut => shutting_down(),
+    })
+}
+
+pub(super) fn too_large(max: usize) -> Problem {
     let message = format!("the body may have at most {max} bytes");
     Problem::Refused(ApiError::new(ErrorCode::RequestTooLarge, message))
 }

@@ -25,6 +25,7 @@ use crate::{
     request::{
         auth,
         body::{self, Problem},
+        coding::Coding,
         deadline::Deadline,
         peeked::Peeked,
     },
@@ -121,14 +122,16 @@ async fn answered(
     incoming: Incoming,
     peer: IpAddr,
 ) -> Response<Answer> {
-    if let Err(error) = check_head(&mut meter, &parts.headers, peer) {
-        return Refused::new(meter, error).answer();
-    }
+    let coding = match check_head(&mut meter, &parts.headers, peer) {
+        Ok(coding) => coding,
+        Err(error) => return Refused::new(meter, error).answer(),
+    };
     let thread = Rc::clone(&meter.thread);
     let mut deadline = Deadline::new(Rc::clone(&thread), meter.started + thread.config.body_timeout);
     // The memory is given back with the body, when the engine begins to answer.
     let mut reservation = thread.shared.body_memory.reserve(thread.config.body_memory, meter.caller.id());
-    let bytes = match body::read(incoming, thread.config.max_body, &mut reservation, &mut deadline).await {
+    let max = thread.config.max_body;
+    let bytes = match body::read(incoming, coding, max, &mut reservation, &mut deadline).await {
         Ok(bytes) => bytes,
         Err(Problem::Refused(error)) => {
             let mut answer = Refused::new(meter, error).answer();
@@ -157,13 +160,15 @@ async fn answered(
     }
 }
 
-/// Checks everything that the head of a request decides, and takes a place among the caller's running requests.
-fn check_head(meter: &mut Meter, headers: &HeaderMap, peer: IpAddr) -> Result<(), ApiError> {
+/// Checks everything that the head of a request decides, and takes a place among the caller's running requests. Returns
+/// how the body is compressed.
+fn check_head(meter: &mut Meter, headers: &HeaderMap, peer: IpAddr) -> Result<Coding, ApiError> {
     let config = &meter.thread.config;
     meter.caller.authorize(config, headers, peer, meter.head.endpoint.scope())?;
     forward::check_loop(config, headers)?;
-    body::check_type(headers, meter.caller.key().is_none())?;
-    meter.enter()
+    let coding = body::check_type(headers, meter.caller.key().is_none())?;
+    meter.enter()?;
+    Ok(coding)
 }
 
 /// Takes a request through its stages, until its intent is on disk and it may go to an engine.

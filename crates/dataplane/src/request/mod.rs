@@ -5,6 +5,7 @@ pub(crate) mod auth;
 mod availability;
 pub(crate) mod body;
 pub(crate) mod body_memory;
+mod coding;
 pub(crate) mod deadline;
 pub(crate) mod defaults;
 pub(crate) mod dispatch;

@@ -3,7 +3,7 @@
 
 use std::{net::IpAddr, rc::Rc, sync::Arc, time::Instant};
 
-use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint, name};
+use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint, model::Task, name};
 use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
@@ -128,6 +128,8 @@ fn entry(route: &Route, style: Style) -> Value {
         Style::OpenAi => json!({
             "id": id, "object": "model", "created": route.created.0 / 1000, "owned_by": "gantry",
             "task": task, "max_model_len": max_model_len,
+            // Mistral's client reads no entry without these two.
+            "type": "base", "capabilities": {"completion_chat": route.task == Task::Generate},
         }),
         Style::Anthropic => json!({
             "type": "model", "id": id, "display_name": id, "created_at": route.created.rfc3339(),

@@ -61,13 +61,41 @@ async fn the_matrix_of_keys() {
     let plain =
         |header: &str| format!("POST {CHAT} HTTP/1.1\r\nhost: g\r\n{header}content-length: 13\r\n\r\n{BODY}");
     assert_eq!(client.ask(&plain("x-api-key: gty_full\r\n")).await.status, 200);
+    assert_eq!(client.ask(&plain("api-key: gty_full\r\n")).await.status, 200);
     assert_eq!(client.ask(&plain("authorization: bearer gty_full\r\n")).await.status, 200);
     assert_eq!(client.ask(&plain("authorization: Basic eA==\r\n")).await.status, 401);
     assert_eq!(client.ask(&plain("")).await.status, 401);
     assert_eq!(gateway.shared.counters.refused.load(Relaxed), 4);
     assert!(gateway.shared.catalog.load().keys.values().any(|it| it.state.last_used().is_some()));
     // Each request has a row, except those refused with 401.
-    gateway.rows(12).await;
+    gateway.rows(13).await;
+}
+
+#[tokio::test]
+async fn a_refused_key_is_named_by_the_header_that_was_read() {
+    let engine = Engine::start().await;
+    let keys = vec![(KEY, key_entry(1)), ("expired", KeyEntry { expires_at: Some(Timestamp(1)), ..key_entry(2) })];
+    let gateway = Gateway::with(catalog(engine.addr, keys), |_| {});
+    let mut client = gateway.client().await;
+    let good = format!("x-api-key: {KEY}\r\n");
+    let both = format!("authorization: Bearer junk\r\n{good}");
+    let cases = [
+        ("authorization: Bearer junk\r\n", "the API key in `authorization` is not valid"),
+        ("x-api-key: junk\r\n", "the API key in `x-api-key` is not valid"),
+        ("api-key: junk\r\n", "the API key in `api-key` is not valid"),
+        ("api-key: expired\r\n", "the API key in `api-key` has expired"),
+        (
+            both.as_str(),
+            "the API key in `authorization` is not valid, and `x-api-key` is not read beside it",
+        ),
+    ];
+    for (headers, message) in cases {
+        let got = client.ask(&get("/v1/models", headers)).await;
+        assert_eq!((got.status, got.json()["error"]["message"].as_str()), (401, Some(message)));
+    }
+    // An empty header is none.
+    let got = client.ask(&get("/v1/models", &format!("authorization: Bearer  \r\n{good}"))).await;
+    assert_eq!(got.status, 200, "{}", got.body);
 }
 
 #[tokio::test]
@@ -187,7 +215,7 @@ async fn what_can_not_be_served_is_refused_with_a_row() {
         "POST {CHAT} HTTP/1.1\r\nhost: g\r\nauthorization: Bearer {KEY}\r\ncontent-type: application/xml\r\ncontent-length: 13\r\n\r\n{BODY}"
     );
     assert_eq!(client.ask(&typed).await.code(), "unsupported_media_type");
-    let packed = client.ask(&post(CHAT, KEY, "content-encoding: gzip\r\n", BODY)).await;
+    let packed = client.ask(&post(CHAT, KEY, "content-encoding: br\r\n", BODY)).await;
     assert_eq!((packed.status, packed.code().as_str()), (415, "unsupported_media_type"));
     assert!(packed.json()["error"]["message"].as_str().unwrap().contains("Content-Encoding"));
     let long = "x".repeat(1001);
@@ -294,7 +322,7 @@ async fn models_are_listed_for_those_who_may_call_them() {
     assert_eq!(ask("/v1/models/m", "embeds").await.code(), "model_not_found");
     assert_eq!(
         ask("/v1/models/org/m", KEY).await.json(),
-        serde_json::json!({"id": "org/m", "object": "model", "created": 1_700_000_000, "owned_by": "gantry", "task": "generate", "max_model_len": 4096})
+        serde_json::json!({"id": "org/m", "object": "model", "created": 1_700_000_000, "owned_by": "gantry", "task": "generate", "max_model_len": 4096, "type": "base", "capabilities": {"completion_chat": true}})
     );
     assert_eq!(ask("/v1/models/org%2Fm?x=1", KEY).await.status, 200);
     assert_eq!(ask("/v1/models/m", "model-e").await.code(), "model_not_found");

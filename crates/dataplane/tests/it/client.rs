@@ -58,7 +58,11 @@ impl Client {
     }
 
     pub(crate) async fn send(&mut self, bytes: &str) {
-        self.stream.write_all(bytes.as_bytes()).await.unwrap();
+        self.send_bytes(bytes.as_bytes()).await;
+    }
+
+    pub(crate) async fn send_bytes(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).await.unwrap();
     }
 
     pub(crate) async fn ask(&mut self, request: &str) -> Answer {

@@ -9,6 +9,7 @@ mod body_memory;
 mod breaker;
 mod client;
 mod clients;
+mod coding;
 mod connection_limit;
 mod departures;
 mod endpoints;

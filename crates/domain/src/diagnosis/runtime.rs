@@ -222,6 +222,20 @@ pub(super) const SIGNATURES: &[Signature] = &[
         &[tip("start the model again: another port is chosen")],
     ),
     reason(
+        "docker_no_address_range",
+        &[
+            "could not find an available, non-overlapping IPv4 address pool",
+            "all predefined address pools have been fully subnetted",
+        ],
+        "No addresses for a network",
+        "the container runtime has no range of addresses left for the network of the engines: its other networks, or the \
+         routes of a VPN, take them all",
+        &[
+            tip("remove networks that nothing uses: `docker network prune`"),
+            tip("or name a free range in ENGINE_NETWORKS and restart the gateway, then start the model again"),
+        ],
+    ),
+    reason(
         "container_name_in_use",
         &["container name `{name}` is in use by another program", "The container name \"{name}\" is already in use"],
         "Container name taken",

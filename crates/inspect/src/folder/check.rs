@@ -46,6 +46,8 @@ pub struct Checked {
     pub first_part: Option<String>,
     /// Number of files that it is split into; 1 if it is not split.
     pub parts: u64,
+    /// Projectors beside a GGUF model, by their names: paths from the models directory.
+    pub projectors: Vec<String>,
 }
 
 impl Checked {
@@ -98,7 +100,7 @@ pub fn check(
         Err(error) => return Err(error),
     };
     Ok(match role {
-        Role::Model => gguf_model(&found, rel, engine),
+        Role::Model => Checked { projectors: projectors(&base, rel), ..gguf_model(&found, rel, engine) },
         Role::Projector | Role::Adapter => gguf_beside(&found, role),
     })
 }
@@ -131,6 +133,18 @@ fn gguf_model(found: &Inspection, rel: &str, engine: EngineVersion) -> Checked {
     }
     concerns(group, engine, &mut out);
     out
+}
+
+/// Returns the projectors in the folder of a model. The headers of all files there are not read for that.
+fn projectors(base: &Base, rel: &str) -> Vec<String> {
+    let parent = rel.rsplit_once('/').map_or("", |it| it.0);
+    let listing = base.resolve(parent).ok().and_then(|it| base.list(&it, super::MAX_ENTRIES).ok());
+    let entries = listing.map(|it| it.entries).unwrap_or_default().into_iter();
+    entries
+        .filter(|it| matches!(it.kind, EntryKind::File { .. }) && has_extension(&it.name, "gguf"))
+        .filter(|it| it.name.to_ascii_lowercase().contains("mmproj"))
+        .map(|it| if parent.is_empty() { it.name } else { format!("{parent}/{}", it.name) })
+        .collect()
 }
 
 fn concerns(group: &GgufGroup, engine: EngineVersion, out: &mut Checked) {

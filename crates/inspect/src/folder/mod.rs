@@ -3,6 +3,7 @@
 mod check;
 mod groups;
 mod hub;
+mod instead;
 mod measure;
 mod parts;
 mod recommend;
@@ -25,6 +26,7 @@ pub use self::{
 };
 use self::{
     groups::Grouped,
+    instead::{instead, named},
     recommend::Findings,
     response::mib,
     walk::{FoundFile, Walk},
@@ -42,8 +44,6 @@ use crate::{
 
 /// Most folders in one answer of [`local_folders`].
 pub const MAX_FOLDERS: usize = 2_000;
-/// Most links and folders that warnings name.
-const NAMED: usize = 5;
 /// Most folders of safetensors that are read to find one that an engine can load.
 const MAX_CHECKPOINTS: usize = 32;
 
@@ -178,13 +178,21 @@ fn has_extension(name: &str, extension: &str) -> bool {
 fn inspect_folder(base: &Base, path: &Path) -> Inspection {
     let walk = walk::walk(base, path);
     let mut warnings = walk_warnings(&walk);
-    let checkpoint = checkpoint(base, path, &walk, &mut warnings);
+    let instead = instead(&walk);
+    warnings.extend(instead.warnings);
+    let checkpoint = if instead.pipeline { None } else { checkpoint(base, path, &walk, &mut warnings) };
 
     let Formats { has_gguf, has_safetensors } = Formats::of(&walk.files);
     let gguf: Vec<FoundFile> = walk.files.into_iter().filter(|it| it.has_extension("gguf")).collect();
     let grouped = groups::group(base, &base.relative(path), &gguf, None);
-    let mut collected =
-        Collected { path: base.relative(path), grouped, has_gguf, has_safetensors, ..Collected::default() };
+    let mut collected = Collected {
+        path: base.relative(path),
+        grouped,
+        has_gguf,
+        has_safetensors,
+        instead: instead.reason,
+        ..Collected::default()
+    };
     let Some(Checkpoint { hf, at }) = checkpoint else { return collected.into_inspection(warnings) };
     if let Some(adapter) = hf.adapter {
         let size_bytes = hf.weights.total_size();
@@ -361,11 +369,13 @@ struct Collected {
     pytorch: Option<String>,
     has_gguf: bool,
     has_safetensors: bool,
+    /// What is there in place of a model.
+    instead: Option<String>,
 }
 
 impl Collected {
     fn into_inspection(self, mut warnings: Vec<String>) -> Inspection {
-        let Self { path, grouped, info, foreign, unloadable, pytorch, has_gguf, has_safetensors } = self;
+        let Self { path, grouped, info, foreign, unloadable, pytorch, has_gguf, has_safetensors, instead } = self;
         warnings.extend(grouped.warnings);
         warnings.extend(grouped.groups.iter().flat_map(|it| it.warnings.iter().cloned()));
         warnings.extend(info.iter().flat_map(|it| it.errors.iter().chain(&it.warnings).cloned()));
@@ -379,6 +389,7 @@ impl Collected {
             has_safetensors,
             pytorch,
             only_side_files: !grouped.mmproj.is_empty() || !grouped.adapters.is_empty(),
+            instead,
         });
         Inspection {
             has_gguf,
@@ -405,13 +416,11 @@ fn walk_warnings(walk: &Walk) -> Vec<String> {
     let mut warnings: Vec<String> = cut_warning(walk.cut).into_iter().collect();
     for (names, what) in [
         (&walk.outside, "links out of the models directory, not followed"),
+        (&walk.broken, "links to what is not there"),
         (&walk.unreadable, "folders that can't be read"),
     ] {
         if !names.is_empty() {
-            let more = names.len().saturating_sub(NAMED);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let named = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-            warnings.push(format!("{named}{more}: {what}"));
+            warnings.push(format!("{}: {what}", named(names)));
         }
     }
     if walk.unreadable_names > 0 {

@@ -23,6 +23,8 @@ pub(super) struct Findings<'a> {
     pub(super) pytorch: Option<String>,
     /// Whether there are adapters or encoders but no model.
     pub(super) only_side_files: bool,
+    /// What is there in place of a model.
+    pub(super) instead: Option<String>,
 }
 
 /// Recommends vLLM for a complete checkpoint and llama.cpp for a complete GGUF model; if both are there, vLLM, whose
@@ -184,7 +186,10 @@ fn nothing(findings: &Findings<'_>) -> String {
             "{what}: vLLM does not load this quantisation. Look for a copy in another one, or in GGUF."
         );
     }
-    nothing_read(findings).to_owned()
+    match &findings.instead {
+        Some(it) if findings.groups.is_empty() && findings.checkpoint.is_none() => it.clone(),
+        _ => nothing_read(findings).to_owned(),
+    }
 }
 
 fn nothing_read(findings: &Findings<'_>) -> &'static str {

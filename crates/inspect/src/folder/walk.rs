@@ -50,6 +50,8 @@ pub(crate) struct Walk {
     pub(crate) cut: bool,
     /// Links that lead out of the base directory. They were not followed.
     pub(crate) outside: Vec<String>,
+    /// Links to what is not there.
+    pub(crate) broken: Vec<String>,
     /// Folders that could not be read.
     pub(crate) unreadable: Vec<String>,
     pub(crate) unreadable_names: usize,
@@ -103,6 +105,7 @@ impl Walker {
                 }
             }
             EntryKind::Outside => self.walk.outside.push(rel),
+            EntryKind::Broken => self.walk.broken.push(rel),
             EntryKind::Folder | EntryKind::Other => {}
         }
     }

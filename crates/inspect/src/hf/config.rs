@@ -126,6 +126,9 @@ impl HfConfig {
         // Qwen Omni nests the configuration twice.
         let model = inner.map_or(top, |it| it.get("text_config").filter(|it| it.is_object()).unwrap_or(it));
         let either = |key: &str| model.get(key).or_else(|| top.get(key));
+        // Its encoders are nested once.
+        let encodes =
+            |key: &&str| top.get(*key).is_some() || top.get("thinker_config").is_some_and(|it| it.get(*key).is_some());
         let name = |key| text(model, key).or_else(|| text(top, key));
 
         let num_layers = first(model, &["num_hidden_layers", "n_layer", "num_layers", "n_layers"]);
@@ -165,8 +168,8 @@ impl HfConfig {
             rope: rope(model),
             tie_word_embeddings: either("tie_word_embeddings").and_then(Value::as_bool).unwrap_or(false),
             needs_remote_code: top.get("auto_map").is_some(),
-            multimodal: ["vision_config", "audio_config", "visual"].iter().any(|it| top.get(it).is_some()),
-            sees: VISION.iter().any(|it| top.get(it).is_some()),
+            multimodal: ["vision_config", "audio_config", "visual"].iter().any(encodes),
+            sees: VISION.iter().any(encodes),
             encoder_decoder: either("is_encoder_decoder").and_then(Value::as_bool).unwrap_or(false),
         };
         config.attention = attention(model, &config);

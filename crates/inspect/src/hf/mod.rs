@@ -148,6 +148,17 @@ pub(crate) fn read_in_with(
     } else if sentence_transformer {
         out.task = Some(TaskHint::Embed);
     }
+    // Mistral publishes in a layout of its own, too, which vLLM reads.
+    let of_mistral = out.config.is_none()
+        && has("params.json")
+        && out.weights.files.iter().all(|it| it.name.starts_with("consolidated"));
+    if of_mistral && !out.weights.files.is_empty() {
+        let text = "params.json: this is Mistral's own layout, without a config.json: vLLM reads it, and the gateway knows \
+                    neither its context length nor its memory";
+        out.warnings.push(text.to_owned().into());
+    } else if out.config.is_none() && out.adapter.is_none() && !out.weights.files.is_empty() {
+        missing_config(&mut out);
+    }
     check_whole(base, folder, !names.iter().any(|it| like_tokenizer(it)), &mut out);
     out
 }
@@ -258,13 +269,17 @@ fn warn_about(config: &HfConfig, quantization: Option<&Quantization>, warnings: 
     }
 }
 
-/// Adds errors and warnings about missing files of the folder.
+/// Adds the error that there is no configuration, unless it was said what is wrong with it.
+fn missing_config(out: &mut HfFolder) {
+    if out.errors.iter().all(|it| !it.starts_with("config.json")) {
+        out.errors.push("config.json: it is missing; the engine can't tell what model this is".to_owned());
+    }
+}
+
+/// Adds warnings about missing files of the folder.
 fn check_whole(base: &Base, folder: &Path, no_tokenizer_at_all: bool, out: &mut HfFolder) {
     if out.adapter.is_some() || out.weights.files.is_empty() {
         return;
-    }
-    if out.config.is_none() && out.errors.iter().all(|it| !it.starts_with("config.json")) {
-        out.errors.push("config.json: it is missing; the engine can't tell what model this is".to_owned());
     }
     if !out.has_tokenizer {
         let text = "no tokenizer (tokenizer.json, tokenizer.model, vocab.txt); set `tokenizer`";

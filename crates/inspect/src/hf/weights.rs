@@ -1,8 +1,9 @@
 //! Reads the weight files of a checkpoint: which files there are, which are missing, and what they hold.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     fmt,
+    hash::{DefaultHasher, Hash, Hasher},
     io::Read,
     ops::ControlFlow,
     path::Path,
@@ -26,6 +27,8 @@ const MAX_FILES: usize = 10_000;
 const MAX_HEADERS: u64 = 1 << 30;
 /// Memory for the cached data of one file: a few totals by type and some texts.
 const SHARD_BYTES: usize = 1 << 10;
+/// Most tensors whose names are compared with those of the other files. The largest checkpoints have some 150,000.
+const MAX_COMPARED: usize = 400_000;
 /// Most missing files that a message names.
 const NAMED: usize = 5;
 
@@ -107,6 +110,8 @@ pub(super) fn read(
         parameters: Some(0),
         header_bytes: 0,
         warned: false,
+        seen: HashSet::new(),
+        again: None,
     };
     for name in wanted {
         match present.get(name.as_str()) {
@@ -132,6 +137,33 @@ struct Reader<'a> {
     header_bytes: u64,
     /// Whether it was said already that this look has used up its time or its bytes.
     warned: bool,
+    /// Hashes of the names of the tensors so far.
+    seen: HashSet<u64>,
+    /// The first file with tensors that a file before it has, too, and the number of such tensors in all files.
+    again: Option<(String, u64)>,
+}
+
+/// What a file has of tensors that a file before it has, too. Engines load such a tensor once.
+#[derive(Default)]
+struct Again {
+    by_dtype: BTreeMap<&'static str, Totals>,
+    parameters: u64,
+}
+
+impl Again {
+    fn add(&mut self, tensor: &Tensor<'_>, parameters: Option<u64>) {
+        let sum = self.by_dtype.entry(tensor.dtype).or_default();
+        sum.tensors = sum.tensors.saturating_add(1);
+        sum.elements = sum.elements.saturating_add(tensor.elements);
+        sum.bytes = sum.bytes.saturating_add(tensor.bytes);
+        self.parameters = self.parameters.saturating_add(parameters.unwrap_or(0));
+    }
+}
+
+fn hash(name: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    hasher.finish()
 }
 
 impl Reader<'_> {
@@ -159,7 +191,7 @@ impl Reader<'_> {
             return ControlFlow::Continue(());
         };
         match self.shard(opened) {
-            Ok(shard) => self.count(shard),
+            Ok((shard, again)) => self.count(name, shard, &again),
             Err(error) => {
                 self.weights.sound = false;
                 self.weights.errors.push(format!("{name}: {error}"));
@@ -173,41 +205,72 @@ impl Reader<'_> {
         self.weights.errors.push(error);
     }
 
-    /// Returns the header of one file, from the cache or by reading it.
-    fn shard(&mut self, Opened { file, len, stamp }: Opened) -> Result<Shard, SafetensorsError> {
+    /// Returns the header of one file, from the cache or by reading it, and what of it was there before.
+    fn shard(&mut self, Opened { file, len, stamp }: Opened) -> Result<(Shard, Again), SafetensorsError> {
         let quantization = self.quantization;
         let key = (stamp, quantization.map(|it| (it.method.clone(), it.bits)));
         let cache = self.base.cache().map(|it| &it.shards);
-        if let Some(shard) = cache.and_then(|it| it.get(&key)) {
-            return Ok(shard);
+        if let Some(shard) = cache.and_then(|it| it.get(&key))
+            && !shard.names.iter().any(|it| self.seen.contains(it))
+        {
+            return Ok((shard, Again::default()));
         }
-        let mut parameters = Some(0_u64);
+        let (mut parameters, mut names, mut again) = (Some(0_u64), Vec::new(), Again::default());
         let count = &mut |tensor: &Tensor<'_>| {
-            (self.visit)(tensor);
-            parameters = parameters.and_then(|sum| sum.checked_add(weights_of(tensor, quantization)?));
+            let own = weights_of(tensor, quantization);
+            parameters = parameters.and_then(|sum| sum.checked_add(own?));
+            let name = hash(tensor.name);
+            if names.len() < MAX_COMPARED {
+                names.push(name);
+            }
+            if self.seen.contains(&name) {
+                again.add(tensor, own);
+            } else {
+                (self.visit)(tensor);
+            }
         };
         let header = safetensors::read_header_with(file, len, count)?;
-        let shard = Shard { header, parameters };
+        let shard = Shard { header, parameters, names: names.into() };
         if let Some(cache) = cache {
-            cache.put(key, shard.clone(), SHARD_BYTES);
+            cache.put(key, shard.clone(), SHARD_BYTES.saturating_add(size_of_val(&*shard.names)));
         }
-        Ok(shard)
+        Ok((shard, again))
     }
 
-    fn count(&mut self, Shard { header, parameters }: Shard) {
-        self.parameters = self.parameters.and_then(|sum| sum.checked_add(parameters?));
+    fn count(&mut self, name: &str, shard: Shard, again: &Again) {
+        let Shard { header, parameters, names } = shard;
+        let own = parameters.map(|it| it.saturating_sub(again.parameters));
+        self.parameters = self.parameters.and_then(|sum| sum.checked_add(own?));
         self.header_bytes = self.header_bytes.saturating_add(header.header_bytes);
-        self.weights.tensor_bytes = self.weights.tensor_bytes.saturating_add(header.tensor_bytes);
+        let mut repeated = 0_u64;
         for (dtype, totals) in header.by_dtype {
+            let before = again.by_dtype.get(dtype).copied().unwrap_or_default();
+            repeated = repeated.saturating_add(before.tensors);
+            if before == totals {
+                continue;
+            }
+            let bytes = totals.bytes.saturating_sub(before.bytes);
             let sum = self.weights.by_dtype.entry(dtype).or_default();
-            sum.tensors = sum.tensors.saturating_add(totals.tensors);
-            sum.elements = sum.elements.saturating_add(totals.elements);
-            sum.bytes = sum.bytes.saturating_add(totals.bytes);
+            sum.tensors = sum.tensors.saturating_add(totals.tensors.saturating_sub(before.tensors));
+            sum.elements = sum.elements.saturating_add(totals.elements.saturating_sub(before.elements));
+            sum.bytes = sum.bytes.saturating_add(bytes);
+            self.weights.tensor_bytes = self.weights.tensor_bytes.saturating_add(bytes);
         }
+        if repeated > 0 {
+            let (_, count) = self.again.get_or_insert_with(|| (name.to_owned(), 0));
+            *count = count.saturating_add(repeated);
+        }
+        let room = MAX_COMPARED.saturating_sub(self.seen.len());
+        self.seen.extend(names.iter().take(room));
     }
 
     fn finish(self) -> Weights {
         let mut weights = self.weights;
+        if let Some((name, count)) = self.again {
+            weights.warnings.push(format!(
+                "{name}: tensors that a file before it has, too, are counted once ({count} in all files)"
+            ));
+        }
         if !weights.missing.is_empty() {
             weights.sound = false;
             let named = weights.missing.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");

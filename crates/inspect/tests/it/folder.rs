@@ -319,6 +319,40 @@ fn a_folder_of_too_many_files_leaves_some_to_those_beside_it() {
 }
 
 #[test]
+fn what_is_there_in_place_of_a_model_is_named() {
+    let reason = |names: &[&str]| {
+        let dir = TempDir::new().unwrap();
+        for name in names {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "x").unwrap();
+        }
+        let found = inspect(&dir, "").engine_recommendation;
+        assert_eq!(found.recommended_engine, "none");
+        found.reason
+    };
+    assert_eq!(
+        reason(&["x.gguf.part2of2", "x.gguf.part1of2"]),
+        "x.gguf: it is in 2 parts; join them with `cat x.gguf.part1of2 x.gguf.part2of2 > x.gguf`. Then inspect again."
+    );
+    let spaced = reason(&["a b.gguf.part1of2", "a b.gguf.part2of2"]);
+    assert!(spaced.contains("`cat 'a b.gguf.part1of2' 'a b.gguf.part2of2' > 'a b.gguf'`"), "{spaced}");
+    assert!(reason(&["x.gguf.part1of3", "x.gguf.part3of3"]).contains("x.gguf: part 2 of 3 is missing"));
+    assert!(reason(&["x.gguf.part1of9999999999"]).contains("part 2 of 9999999999 is missing"));
+    for name in ["x.gguf.part", "x.gguf.incomplete", "x.gguf.aria2", "sub/x.gguf.crdownload"] {
+        let said = reason(&[name]);
+        assert!(said.starts_with(&format!("There is no whole model here. {name}: unfinished")), "{said}");
+    }
+    let pipeline = reason(&["model_index.json", "unet/config.json", "unet/diffusion.safetensors"]);
+    assert!(pipeline.starts_with("A pipeline of diffusers"), "{pipeline}");
+
+    let dir = TempDir::new().unwrap();
+    std::os::unix::fs::symlink("../../blobs/gone", dir.path().join("model.safetensors")).unwrap();
+    let said = inspect(&dir, "").engine_recommendation.reason;
+    assert!(said.contains("model.safetensors: links to what is not there"), "{said}");
+}
+
+#[test]
 fn an_empty_folder_says_so() {
     let dir = TempDir::new().unwrap();
     let found = inspect(&dir, "");

@@ -21,21 +21,29 @@ fn read(dir: &TempDir, rel: &str) -> HfFolder {
     hf::read_folder(&Base::open(dir.path()).unwrap(), rel).unwrap()
 }
 
-/// Makes a folder with these files; `*.safetensors` get the header of one tensor of eight bytes.
+/// Makes a folder with these files; `*.safetensors` get the header of one tensor of eight bytes, named after the file.
 fn folder(files: &[(&str, &str)]) -> TempDir {
     let dir = TempDir::new().unwrap();
     for (name, content) in files {
         let path = dir.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         if name.ends_with(".safetensors") && content.is_empty() {
-            let header = r#"{"t":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
-            let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 8]].concat();
-            fs::write(path, bytes).unwrap();
+            fs::write(path, shard(&[*name])).unwrap();
         } else {
             fs::write(path, content).unwrap();
         }
     }
     dir
+}
+
+/// A file with tensors of eight bytes of these names.
+fn shard(names: &[&str]) -> Vec<u8> {
+    let tensor = |(n, name): (usize, &&str)| {
+        let it = json!({"dtype": "F32", "shape": [2], "data_offsets": [n * 8, n * 8 + 8]});
+        ((*name).to_owned(), it)
+    };
+    let header = serde_json::Value::Object(names.iter().enumerate().map(tensor).collect()).to_string();
+    [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &vec![0; names.len() * 8]].concat()
 }
 
 const LLAMA: &str = r#"{"architectures":["LlamaForCausalLM"],"model_type":"llama"}"#;
@@ -118,6 +126,27 @@ fn missing_shards_are_named_with_and_without_an_index() {
 }
 
 #[test]
+fn a_tensor_in_two_files_counts_once() {
+    let dir = folder(&[("config.json", LLAMA), ("tokenizer.json", "{}"), ("chat_template.jinja", "x")]);
+    let name = |n: u32| format!("model-0000{n}-of-00002.safetensors");
+    fs::write(dir.path().join(name(1)), shard(&["a", "b"])).unwrap();
+    fs::write(dir.path().join(name(2)), shard(&["b", "c"])).unwrap();
+    let said = format!("{}: tensors that a file before it has, too, are counted once (1 in all files)", name(2));
+    let cache = std::sync::Arc::new(gantry_inspect::Cache::default());
+    // The second and the third look take the headers from the cache.
+    for _ in 0..3 {
+        let found = folder::inspect_cached(dir.path(), "", &cache).unwrap().safetensor_info.unwrap();
+        assert_eq!((found.tensor_bytes, found.parameter_count), (Some(24), Some(6)));
+        assert_eq!(found.warnings, [said.clone()]);
+        assert_eq!(found.status, Status::Ready);
+    }
+    // With other tensors in it, nothing is there twice.
+    fs::write(dir.path().join(name(2)), shard(&["c", "d"])).unwrap();
+    let found = folder::inspect_cached(dir.path(), "", &cache).unwrap().safetensor_info.unwrap();
+    assert_eq!((found.tensor_bytes, found.warnings.len()), (Some(32), 0));
+}
+
+#[test]
 fn an_index_can_not_name_files_elsewhere() {
     for name in ["../x.safetensors", "/etc/passwd", "..", "", "a/b.safetensors"] {
         let index = json!({"weight_map": {"a": name}}).to_string();
@@ -147,6 +176,19 @@ fn pointers_and_unfinished_downloads_are_recognised() {
     assert!(found.errors.iter().any(|it| it.starts_with("config.json: this is a git-lfs pointer")));
     assert!(found.errors.iter().any(|it| it.starts_with("model.safetensors: this is a git-lfs pointer")));
     assert!(found.warnings.iter().any(|it| it.starts_with("1 unfinished downloads")));
+}
+
+#[test]
+fn the_layout_of_mistral_is_one_that_vllm_loads() {
+    let files = [("params.json", "{}"), ("consolidated.safetensors", ""), ("tekken.json", "{}")];
+    let found = folder::inspect(folder(&files).path(), "").unwrap();
+    let shown = found.safetensor_info.unwrap();
+    assert_eq!((shown.status, shown.errors), (Status::Ready, Vec::new()));
+    assert!(shown.warnings.iter().any(|it| it.contains("Mistral's own layout")), "{:?}", shown.warnings);
+    assert_eq!(found.engine_recommendation.recommended_engine, "vllm");
+    // Other weights need a configuration.
+    let other = folder(&[("params.json", "{}"), ("model.safetensors", ""), ("tekken.json", "{}")]);
+    assert_eq!(info(&other, "").errors[0], "config.json: it is missing; the engine can't tell what model this is");
 }
 
 #[test]
@@ -242,6 +284,11 @@ fn heads_experts_and_the_language_part_are_found() {
     assert_eq!((config.num_experts, config.num_experts_per_token), (Some(64), Some(6)));
     assert_eq!((config.kv_lora_rank, config.qk_rope_head_dim), (Some(512), Some(64)));
     assert!(config.multimodal && config.dtype.as_deref() == Some("bfloat16"));
+    let omni = HfConfig::from_value(&json!({
+        "architectures": ["Qwen2_5OmniModel"],
+        "thinker_config": {"audio_config": {}, "vision_config": {}, "text_config": {"num_hidden_layers": 28}},
+    }));
+    assert_eq!((omni.multimodal, omni.sees, omni.num_layers), (true, true, Some(28)));
     let heads = |config| HfConfig::from_value(&config).num_key_value_heads;
     assert_eq!(heads(json!({"n_head": 71, "multi_query": true})), Some(PerLayer::All(1)));
     assert_eq!(heads(json!({"num_attention_heads": 32, "multi_query_group_num": 2})), Some(PerLayer::All(2)));
@@ -299,6 +346,23 @@ fn quantisation_is_named_and_its_weights_are_counted_unpacked() {
     assert!(
         read(&dir, "").warnings.iter().any(|it| it.contains("vLLM does not load the quantisation `mlx`"))
     );
+}
+
+#[test]
+fn a_quantisation_that_vllm_does_not_load_is_not_recommended() {
+    for method in ["exl2", "exl3"] {
+        let config = json!({
+            "architectures": ["LlamaForCausalLM"], "quantization_config": {"quant_method": method, "bits": 4},
+        });
+        let config = config.to_string();
+        let files = [("config.json", config.as_str()), ("tokenizer.json", "{}"), ("model.safetensors", "")];
+        let found = folder::inspect(folder(&files).path(), "").unwrap();
+        let said = format!("config.json: vLLM does not load the quantisation `{method}`");
+        assert!(found.warnings.contains(&said), "{:?}", found.warnings);
+        let advice = found.engine_recommendation;
+        assert_eq!(advice.recommended_engine, "none");
+        assert!(advice.reason.contains("vLLM does not load this quantisation"), "{}", advice.reason);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@
 use std::{
     fs,
     os::unix::fs::MetadataExt,
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -147,17 +147,28 @@ pub(super) fn open(pid: i32) -> Option<std::os::fd::OwnedFd> {
     pidfd_open(Pid::from_raw(pid)?, PidfdFlags::NONBLOCK).ok()
 }
 
-/// Returns how often the kernel ended a process for lack of memory: in this control group, else on the whole machine.
+/// Returns how often the kernel ended a process of this control group for lack of memory; 0 if that can't be read. The
+/// count of the whole machine says nothing of an engine: other programs run out of memory, too.
 pub(super) fn out_of_memory_kills() -> u64 {
-    group_kills().or_else(|| number_after("oom_kill", &fs::read_to_string("/proc/vmstat").ok()?)).unwrap_or(0)
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let files = counters(&groups);
+    files.iter().find_map(|it| number_after("oom_kill", &fs::read_to_string(it).ok()?)).unwrap_or(0)
 }
 
-/// Returns the count from `memory.events` of control groups, version 2.
-fn group_kills() -> Option<u64> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let path = groups.lines().find_map(|it| it.strip_prefix("0::"))?;
-    let events = Path::new("/sys/fs/cgroup").join(path.trim_start_matches('/')).join("memory.events");
-    number_after("oom_kill", &fs::read_to_string(events).ok()?)
+/// Returns the files that may have the count of a process with these control groups (`/proc/<pid>/cgroup`): that of its
+/// group, or in a container that of the root that it sees.
+fn counters(groups: &str) -> Vec<PathBuf> {
+    let lines = groups.lines().filter_map(|it| it.split_once(':')?.1.split_once(':'));
+    // Where version 1 has the controller of memory, version 2 does not count.
+    let (root, path, file) = match lines.clone().find(|it| it.0.split(',').any(|it| it == "memory")) {
+        Some((_, path)) => ("/sys/fs/cgroup/memory", path, "memory.oom_control"),
+        None => match lines.clone().find(|it| it.0.is_empty()) {
+            Some((_, path)) => ("/sys/fs/cgroup", path, "memory.events"),
+            None => return Vec::new(),
+        },
+    };
+    let root = Path::new(root);
+    vec![root.join(path.trim_start_matches('/')).join(file), root.join(file)]
 }
 
 fn number_after(name: &str, text: &str) -> Option<u64> {
@@ -172,6 +183,25 @@ mod tests {
     fn counters_are_read_by_their_whole_name() {
         assert_eq!(number_after("oom_kill", "oom 3\noom_kill_disable 1\noom_kill 7\n"), Some(7));
         assert_eq!(number_after("oom_kill", "oom 3\n"), None);
+    }
+
+    #[test]
+    fn kills_are_counted_in_the_group_of_the_process_in_both_versions() {
+        let first = |groups: &str| counters(groups).first().map(|it| it.display().to_string());
+        let second = "0::/system.slice/gantry.service\n";
+        assert_eq!(
+            first(second).as_deref(),
+            Some("/sys/fs/cgroup/system.slice/gantry.service/memory.events")
+        );
+        let own = "12:cpu,cpuacct:/a\n9:memory:/system.slice/gantry.service\n1:name=systemd:/b\n0::/b\n";
+        assert_eq!(
+            first(own).as_deref(),
+            Some("/sys/fs/cgroup/memory/system.slice/gantry.service/memory.oom_control")
+        );
+        // A path may have colons.
+        assert_eq!(first("0::/a:b").as_deref(), Some("/sys/fs/cgroup/a:b/memory.events"));
+        assert_eq!(counters("1:name=systemd:/b\n"), Vec::<PathBuf>::new());
+        assert_eq!(number_after("oom_kill", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"), Some(2));
     }
 
     #[test]

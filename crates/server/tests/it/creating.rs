@@ -58,6 +58,16 @@ async fn what_is_left_open_comes_from_the_files() {
             &owner.post("/admin/models", &json!({ "local_path": "sizes.json" })).await,
             &["engine_type"],
         );
+        // A link is named for what it is.
+        for (link, to, text) in [
+            ("away", "/etc", "leads out of the models directory by a link"),
+            ("gone", "nowhere", "is a link to what is not there"),
+        ] {
+            std::os::unix::fs::symlink(to, models.join(link)).unwrap();
+            let refused = owner.post("/admin/models", &json!({ "local_path": link })).await;
+            assert_invalid(&refused, &["local_path"]);
+            assert!(refused.text.contains(text), "{}", refused.text);
+        }
         // A name that is taken leads to the model that has it.
         let again = owner.post("/admin/models", &json!({ "local_path": "tiny-llama-F16.gguf" })).await;
         assert_error(&again, 409, "served_name_conflict");

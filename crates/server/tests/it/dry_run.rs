@@ -223,6 +223,16 @@ async fn side_files_are_looked_at_also_of_online_models() {
         only_error(&story.said(&online).await, field, "there is no `not/there");
     }
 
+    // A projector that lies there and is not given is told of.
+    let projector = story.gateway.models_dir().join("eyes/mmproj-F16.gguf");
+    fs::create_dir(projector.parent().unwrap()).unwrap();
+    fs::write(&projector, "x").unwrap();
+    let beside = projector.with_file_name("seeing.gguf");
+    fs::copy(story.gateway.models_dir().join(good), beside).unwrap();
+    let told = story.about(&llamacpp("eyes/seeing.gguf"), "mmproj").await;
+    assert_eq!(told["severity"], "info", "{told}");
+    assert!(told["fix"].as_str().unwrap().contains("set `mmproj` to `eyes/mmproj-F16.gguf`"), "{told}");
+
     // Somebody replaced it by a link that leads out, after it was saved.
     let outside = tempfile::tempdir().unwrap();
     let path = story.gateway.models_dir().join("moved.gguf");

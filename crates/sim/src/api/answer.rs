@@ -22,6 +22,8 @@ pub(crate) struct Ask {
     pub n_chars: usize,
     pub prompt_tokens: u32,
     pub max_tokens: Option<u32>,
+    /// The answer goes on until it is cut off.
+    pub ignore_eos: bool,
     pub n: usize,
     pub stops: Vec<String>,
     pub forced: Option<Forced>,
@@ -174,6 +176,7 @@ pub(crate) fn read(config: &Config, fields: &Fields, limits: &[&str], stops: &st
         }
         ask.n = n.min(128) as usize;
     }
+    ask.ignore_eos = fields.flag("ignore_eos")?;
     ask.stops = fields.stops(stops);
     ask.stream = fields.flag("stream")?;
     let option = |name: &str| {
@@ -246,9 +249,11 @@ fn choice(ask: &Ask, prompt: &str, index: usize, room: u32) -> Choice {
             choice.finish = Finish::Length;
         }
     } else {
-        choice.pieces = text::generate(prompt, index, limit);
+        let own = text::own_length(prompt, index);
+        let ends = !ask.ignore_eos && own < limit;
+        choice.pieces = text::generate(prompt, index, if ends { own } else { limit });
         choice.stop_reason = text::cut(&mut choice.pieces, &ask.stops);
-        let ran_out = ask.max_tokens.is_some() || limit < DEFAULT_TOKENS;
+        let ran_out = !ends && (ask.max_tokens.is_some() || limit < DEFAULT_TOKENS);
         choice.finish = if choice.stop_reason.is_none() && ran_out { Finish::Length } else { Finish::Stop };
     }
     // The stop word or the end mark is a token too, even if nothing came before it.

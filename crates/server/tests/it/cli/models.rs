@@ -175,6 +175,11 @@ async fn a_dry_run_and_an_inspection_start_nothing() {
     std::fs::create_dir(gateway.models_dir().join("empty")).unwrap();
     let found = shell.run(&["models", "inspect", "empty"]).ends(0).out;
     assert!(found.contains("engine   none"), "{found}");
+    // The header of a GGUF file with nothing in it.
+    let header = [&b"GGUF\x03\0\0\0"[..], &[0; 16]].concat();
+    std::fs::write(gateway.models_dir().join("empty/mmproj-F16.gguf"), header).unwrap();
+    let found = shell.run(&["models", "inspect", "empty"]).ends(0).out;
+    assert!(found.contains("projector (`mmproj`): empty/mmproj-F16.gguf"), "{found}");
     shell.run(&["models", "inspect", "../.."]).ends(6);
     shell.run(&["models", "inspect", "not-there"]).ends(5);
 }
