@@ -60,7 +60,7 @@ chmod 755 "$work"
 
 install -D -m 755 "$program" "$root/usr/bin/gantry"
 strip --strip-unneeded "$root/usr/bin/gantry"
-for unit in gantry.service gantry.socket; do
+for unit in gantry.service gantry.socket gantry-backup.service gantry-backup.timer; do
     install -D -m 644 "deploy/systemd/$unit" "$root/lib/systemd/system/$unit"
     sed -i 's#/usr/local/bin/gantry#/usr/bin/gantry#' "$root/lib/systemd/system/$unit"
 done

@@ -57,6 +57,10 @@ check "the first owner is made" gantry owner create ada --org Acme --password-fi
 check "the database is still the service's alone" \
     is "$(find /var/lib/gantry ! -user gantry | head -3)" ""
 check "and signs in" login
+check "the timer for backups is off" is "$(systemctl is-enabled gantry-backup.timer)" disabled
+check "its service makes a backup" systemctl start gantry-backup.service
+check "of the database" test -f "/var/lib/gantry/backups/$(date +%F)/gantry.db"
+check "and it can be restored" bash -c 'gantry restore "/var/lib/gantry/backups/$(date +%F)" --dry-run'
 
 # ---- upgrade ----
 
