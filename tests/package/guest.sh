@@ -52,6 +52,17 @@ check "verbs in a shell read the service's settings" \
 check "the database is where they say" test -f /var/lib/gantry/gantry.db
 check "its manual is there" test -f /usr/share/man/man1/gantry.1.gz
 
+dead_links() { # prints the links of the pages that lead nowhere
+    local page link
+    cd /usr/share/doc/gantry || return
+    find . -name '*.md' | while read -r page; do
+        grep -oE '\]\([^)# ]+' "$page" | cut -c3- | grep -v '://' | while read -r link; do
+            [ -e "$(dirname "$page")/$link" ] || echo "$page: $link"
+        done
+    done
+}
+check "no link of its pages is dead" is "$(dead_links)" ""
+
 echo 'correct horse' >/root/password
 check "the first owner is made" gantry owner create ada --org Acme --password-file /root/password
 check "the database is still the service's alone" \
