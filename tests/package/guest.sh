@@ -88,6 +88,11 @@ check "no request was refused meanwhile" no_failure
 check "what was written into the settings stays" grep -qx HEALTH_POLL_SEC=11 /etc/gantry/gantry.env
 check "the owner is still there" login
 
+before=$(pid)
+check "a reload is answered" bash -c '! systemctl reload gantry.service'
+check "with what to do instead" within 30 bash -c 'journalctl -u gantry.service | grep -q "systemctl restart gantry reads"'
+check "and the service goes on" is "$(pid)" "$before"
+
 # ---- Docker comes later ----
 
 check "the service runs without Docker's group" is "$(id -nG gantry)" gantry
