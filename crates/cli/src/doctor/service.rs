@@ -15,7 +15,7 @@ use super::Check;
 const UNIT: &str = "gantry.service";
 const SOCKET: &str = "gantry.socket";
 /// Longest wait for each of the programs that are asked.
-const PATIENCE: Duration = Duration::from_millis(700);
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Number of lines of the service's log among which the last error is looked for.
 const N_LINES: &str = "50";
 
@@ -152,4 +152,19 @@ fn asked(program: &str, args: &[&str]) -> Option<String> {
     let _ = child.kill();
     let _ = child.wait();
     bytes.map(|it| String::from_utf8_lossy(&it).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_complaint_counts_with_its_causes() {
+        let log = "ready\ngantry: can't use MODELS_DIR\n  because: an older one\nstarted\ngantry: can't open the database\n  \
+                   because: it is locked\n";
+        let last = "can't open the database, because: it is locked";
+        assert_eq!(last_error(log).as_deref(), Some(last));
+        assert_eq!(last_error("one\nkilled by the watchdog\n").as_deref(), Some("killed by the watchdog"));
+        assert_eq!(last_error("\n"), None);
+    }
 }
