@@ -74,7 +74,7 @@ impl Subject {
                 Answer::Nobody
             }
         };
-        // Whoever names a gateway does not mean the settings file of this machine's service.
+        // A command that names a gateway does not mean the settings file of this machine's service.
         let of_shell = |it: &&Entry| !is_named || it.origin != Origin::SystemFile;
         let entries: Vec<&Entry> = entries.iter().filter(of_shell).collect();
         match answer {
