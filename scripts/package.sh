@@ -60,15 +60,20 @@ chmod 755 "$work"
 
 install -D -m 755 "$program" "$root/usr/bin/gantry"
 strip --strip-unneeded "$root/usr/bin/gantry"
-for unit in gantry.service gantry.socket; do
+for unit in gantry.service gantry.socket gantry-backup.service gantry-backup.timer; do
     install -D -m 644 "deploy/systemd/$unit" "$root/lib/systemd/system/$unit"
     sed -i 's#/usr/local/bin/gantry#/usr/bin/gantry#' "$root/lib/systemd/system/$unit"
 done
 install -D -m 640 deploy/systemd/gantry.env "$root/etc/gantry/gantry.env"
 doc=$root/usr/share/doc/gantry
 install -d "$doc/examples"
-install -m 644 README.md SECURITY.md CHANGELOG.md "$doc/"
+install -m 644 README.md SECURITY.md CHANGELOG.md ARCHITECTURE.md CONTRIBUTING.md LICENSE openapi.json "$doc/"
 cp -r docs "$doc/docs"
+# The pages link to what lies here.
+mkdir "$doc/deploy"
+cp -r deploy/README.md deploy/compose deploy/monitoring deploy/proxy deploy/systemd "$doc/deploy/"
+# The sources are not in the package: of links to them the text stays.
+find "$doc" -name '*.md' -exec sed -i -E 's#\[([^]]*)\]\((\.\./)*(bench|crates|tests|ui)/[^)]*\)#\1#g' {} +
 cp -r deploy/proxy deploy/monitoring "$doc/examples/"
 install -m 644 deploy/systemd/process-engines.conf "$doc/examples/"
 {

@@ -52,11 +52,26 @@ check "verbs in a shell read the service's settings" \
 check "the database is where they say" test -f /var/lib/gantry/gantry.db
 check "its manual is there" test -f /usr/share/man/man1/gantry.1.gz
 
+dead_links() { # prints the links of the pages that lead nowhere
+    local page link
+    cd /usr/share/doc/gantry || return
+    find . -name '*.md' | while read -r page; do
+        grep -oE '\]\([^)# ]+' "$page" | cut -c3- | grep -v '://' | while read -r link; do
+            [ -e "$(dirname "$page")/$link" ] || echo "$page: $link"
+        done
+    done
+}
+check "no link of its pages is dead" is "$(dead_links)" ""
+
 echo 'correct horse' >/root/password
 check "the first owner is made" gantry owner create ada --org Acme --password-file /root/password
 check "the database is still the service's alone" \
     is "$(find /var/lib/gantry ! -user gantry | head -3)" ""
 check "and signs in" login
+check "the timer for backups is off" is "$(systemctl is-enabled gantry-backup.timer)" disabled
+check "its service makes a backup" systemctl start gantry-backup.service
+check "of the database" test -f "/var/lib/gantry/backups/$(date +%F)/gantry.db"
+check "and it can be restored" bash -c 'gantry restore "/var/lib/gantry/backups/$(date +%F)" --dry-run'
 
 # ---- upgrade ----
 
@@ -73,6 +88,11 @@ check "no request was refused meanwhile" no_failure
 check "what was written into the settings stays" grep -qx HEALTH_POLL_SEC=11 /etc/gantry/gantry.env
 check "the owner is still there" login
 
+before=$(pid)
+check "a reload is answered" bash -c '! systemctl reload gantry.service'
+check "with what to do instead" within 30 bash -c 'journalctl -u gantry.service | grep -q "systemctl restart gantry reads"'
+check "and the service goes on" is "$(pid)" "$before"
+
 # ---- Docker comes later ----
 
 check "the service runs without Docker's group" is "$(id -nG gantry)" gantry
@@ -84,12 +104,10 @@ check "and has been restarted for it" within 60 has_docker
 
 # ---- engines that are processes ----
 
-install -D -m 644 /usr/share/doc/gantry/examples/process-engines.conf /etc/systemd/system/gantry.service.d/process-engines.conf
 cat >>/etc/gantry/gantry.env <<'ENV'
 CONTAINER_RUNTIME=process
 SECONDARY_ENGINE_COMMAND=/usr/bin/gantry engine-sim --flavour llamacpp
 ENV
-systemctl daemon-reload
 systemctl restart gantry.service
 check "the service is ready with process engines" ready
 login >/dev/null
@@ -99,12 +117,23 @@ id=$(curl -s -b /root/jar "$url/admin/models" -H 'content-type: application/json
 curl -s -b /root/jar -X POST "$url/admin/models/$id/start" >/dev/null
 is_running() { is "$(status_of "$id" | head -1)" '"state":"running"'; }
 check "a model runs as a process" within 60 is_running
-engine=$(pgrep -u gantry -f 'engine-sim.*tiny' | head -1)
+engine_pid() { pgrep -u gantry -f 'engine-sim.*tiny' | head -1; }
+engine=$(engine_pid)
 systemctl restart gantry.service
 check "the service is ready after a restart" ready
 login >/dev/null
 check "the engine went on" test -d "/proc/$engine"
 check "and its model runs" within 60 is_running
+check "the package installs over a running engine" install_ok two
+check "the service is ready after that" ready
+check "the engine went on through it" test -d "/proc/$engine"
+install -D -m 644 /usr/share/doc/gantry/examples/process-engines.conf /etc/systemd/system/gantry.service.d/process-engines.conf
+systemctl daemon-reload
+systemctl restart gantry.service
+check "the service is ready with the rights for GPUs" ready
+check "the engine went on with them" test -d "/proc/$engine"
+login >/dev/null
+check "and its model still runs" within 60 is_running
 curl -s -b /root/jar -X POST "$url/admin/models/$id/stop" >/dev/null
 check "it ends when it is stopped" within 60 test ! -d "/proc/$engine"
 
@@ -121,7 +150,14 @@ check "with the same owner" login
 # ---- purge ----
 
 install -d -o gantry -g gantry /var/lib/gantry/backup-1 /var/lib/gantry/more-models
-check "the package is purged" dpkg -P gantry
+curl -s -b /root/jar -X POST "$url/admin/models/$id/start" >/dev/null
+check "a model runs before the purge" within 60 is_running
+engine=$(engine_pid)
+purge() { dpkg -P gantry >/root/purged 2>&1; }
+check "the package is purged" purge
+check "its engine has ended" test -n "$engine" -a ! -d "/proc/$engine"
+check "the purge says so" grep -q 'Ending the engines' /root/purged
+check "and what it leaves" grep -q 'Kept in /var/lib/gantry:.*models' /root/purged
 check "settings and database are gone" test ! -e /etc/gantry -a ! -e /var/lib/gantry/gantry.db -a ! -e /var/lib/gantry/secrets
 check "model weights are not" test -f /var/lib/gantry/models/tiny.gguf
 check "nor is what the administrator put there" test -d /var/lib/gantry/backup-1 -a -d /var/lib/gantry/more-models

@@ -121,7 +121,7 @@ pub(crate) async fn ready(app: State<App>, leaving: Option<Extension<Leaving>>) 
     let busy = slow.map_err(|_| "all connections to the database are busy or do not answer".to_owned());
     let runtime = app.checks.runtime_ok().await.map_err(str::to_owned);
     let (supervision, catalog) = (app.checks.supervision_ok(), app.checks.catalog_ok());
-    let spool = if app.checks.spool_ok().await { Ok(()) } else { Err("usage can't be recorded".to_owned()) };
+    let spool = app.checks.spool_ok().await.map_err(str::to_owned);
     let missing = match app.monitor.spool().missing {
         0 => Ok(()),
         1 => Err("a usage row was lost: files of the usage spool were removed".to_owned()),

@@ -157,9 +157,15 @@ impl<'a> Talk<'a> {
     /// Prints the model's answer to the messages so far, as it arrives, and adds it to the messages.
     async fn answer(&mut self) -> Outcome<End> {
         let (mut events, said) = (Events::default(), RefCell::new(String::new()));
+        // What came without an event.
+        let plain = RefCell::new(Vec::new());
         let mut shown = Shown { out: Foreign::new(&self.cx.out), thinking: false };
         let take = |bytes: &[u8]| {
-            for event in events.take(bytes) {
+            let found = events.take(bytes);
+            if found.is_empty() {
+                plain.borrow_mut().extend_from_slice(bytes);
+            }
+            for event in found {
                 if !event["error"].is_null() {
                     let why = event["error"]["message"].as_str().unwrap_or("the answer broke off");
                     return Err(Failure::Failed(crate::text::clean(why)));
@@ -181,8 +187,16 @@ impl<'a> Talk<'a> {
             done = self.client.stream_of(Method::POST, PATH, Some(&body), take) => done.map(|()| End::Complete),
             _ = tokio::signal::ctrl_c() => Ok(End::Stopped),
         };
+        let mut said = said.into_inner();
+        // An engine may answer with one JSON object although it was asked for a stream.
+        if said.is_empty()
+            && let Ok(answer) = serde_json::from_slice::<Value>(&plain.into_inner())
+            && let Some(content) = answer["choices"][0]["message"]["content"].as_str()
+        {
+            shown.words(content)?;
+            content.clone_into(&mut said);
+        }
         self.cx.out.line("")?;
-        let said = said.into_inner();
         if end.is_ok() {
             self.messages.push(json!({ "role": "assistant", "content": said }));
         }

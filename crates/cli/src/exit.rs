@@ -157,6 +157,23 @@ impl Failure {
         }
     }
 
+    /// Replaces the names of fields of the API by the flags that the user typed for them.
+    pub(crate) fn naming(mut self, flags: &[(&str, &str)]) -> Self {
+        if let Self::Refused(refusal) = &mut self {
+            for (field, flag) in flags {
+                let (quoted, typed) = (format!("`{field}`"), format!("`{flag}`"));
+                refusal.message = refusal.message.replace(&quoted, &typed);
+                for (param, message) in &mut refusal.details {
+                    if param.as_str() == *field {
+                        (*flag).clone_into(param);
+                    }
+                    *message = message.replace(&quoted, &typed);
+                }
+            }
+        }
+        self
+    }
+
     /// Returns whether every other name would fail in the same way.
     pub(crate) fn ends_all(&self) -> bool {
         match self {

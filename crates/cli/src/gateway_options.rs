@@ -33,3 +33,31 @@ pub(crate) fn connected(command: Command) -> Command {
         .arg(common(flag("json", "Prints JSON for programs, errors too (on standard error)")))
         .arg(common(flag("utc", "Times, days and weeks in UTC, not in this machine's time zone")))
 }
+
+/// Options of [`connected`] with a value, and those without.
+const VALUED: [&str; 3] = ["--url", "--context", "--token"];
+const FLAGS: [&str; 2] = ["--json", "--utc"];
+
+/// Moves options of [`connected`] that stand before the verb to the end of the command line, where the verb finds them.
+pub fn arranged(args: Vec<String>) -> Vec<String> {
+    let is_ours = |word: &String| {
+        let name = word.split_once('=').map_or(word.as_str(), |it| it.0);
+        FLAGS.contains(&word.as_str()) || VALUED.contains(&name)
+    };
+    let mut words = args.into_iter();
+    let mut arranged: Vec<String> = words.next().into_iter().collect();
+    let mut words = words.peekable();
+    let mut moved = Vec::new();
+    while let Some(word) = words.next_if(is_ours) {
+        let has_value = VALUED.contains(&word.as_str());
+        moved.push(word);
+        if has_value {
+            moved.extend(words.next());
+        }
+    }
+    arranged.extend(words);
+    // What follows `--` are no options.
+    let end = arranged.iter().position(|it| it == "--").unwrap_or(arranged.len());
+    arranged.splice(end..end, moved);
+    arranged
+}

@@ -18,6 +18,9 @@ use crate::{
 /// Address of the gateway by default.
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:8084";
 const CONNECT: Duration = Duration::from_secs(10);
+/// Longest wait of `doctor` and `status` for the first answer. A socket that systemd holds open accepts connections although
+/// nobody answers.
+const FIRST_ANSWER: Duration = Duration::from_secs(3);
 /// Longest wait for an answer, except for requests that are known to take long.
 const ANSWER: Duration = Duration::from_mins(3);
 /// Largest answer that is read, in bytes. A gateway sends no larger answers.
@@ -105,6 +108,19 @@ impl Client {
 
     pub(crate) async fn post(&self, path: &str, body: Option<&Value>) -> Outcome<Answer> {
         self.call(Method::POST, path, body).await
+    }
+
+    /// Asks whether a gateway answers. Unlike other requests, this one does not wait for a busy gateway.
+    pub(crate) async fn health(&self) -> Outcome<Answer> {
+        let late = |_| {
+            Failure::Unreachable(format!(
+                "something listens at {}, but it did not answer within {} s",
+                self.gateway.url(),
+                FIRST_ANSWER.as_secs()
+            ))
+        };
+        let answer = tokio::time::timeout(FIRST_ANSWER, self.patient_call(Method::GET, "/health", None));
+        answer.await.map_err(late)?
     }
 
     /// # Errors

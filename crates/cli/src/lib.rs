@@ -12,6 +12,7 @@ pub mod egress;
 mod events;
 mod exit;
 mod gateway_options;
+mod groups;
 mod help;
 mod http;
 mod images;
@@ -59,6 +60,7 @@ use crate::{
 };
 pub use crate::{
     exit::Exit,
+    gateway_options::arranged,
     help::page,
     streams::{is_reader_gone, tell},
     text::harmless,
@@ -170,5 +172,14 @@ fn perform(verb: &str, matches: &ArgMatches, leaf: &ArgMatches, out: Out) -> Out
     });
     // A read from a terminal can't be cancelled, so the exit does not wait for it.
     runtime.shutdown_background();
-    done
+    done.map_err(|failure| failure.naming(flags(verb)))
+}
+
+/// Returns the fields of the API, each with the flag of this verb that has another name.
+fn flags(verb: &str) -> &'static [(&'static str, &'static str)] {
+    match verb {
+        "audit" | "usage" => &[("from", "--since"), ("to", "--until")],
+        "keys" | "tokens" => &[("expires_at", "--expires")],
+        _ => &[],
+    }
 }

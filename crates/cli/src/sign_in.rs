@@ -1,6 +1,7 @@
 //! `login` and `logout`.
 
 use std::{
+    fs::File,
     io::{self, IsTerminal, Read},
     time::Duration,
 };
@@ -36,6 +37,7 @@ pub(crate) fn login_command() -> Command {
             )
             .conflicts_with("USERNAME"),
         );
+    let login = login.arg(password_file().conflicts_with("token-file"));
     connected(login).after_help(
         "The password comes from GANTRY_PASSWORD, or from standard input if that is not a terminal; otherwise you are \
          asked for it, and it is not shown. The session is kept in ~/.config/gantry/session.json (XDG_CONFIG_HOME), which \
@@ -57,7 +59,10 @@ pub(crate) async fn login(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         None if io::stdin().is_terminal() => terminal::ask("User name: ")?,
         None => return Err(Failure::Usage("give a user name: `gantry login USERNAME`".to_owned())),
     };
-    let password = password(PASSWORD, "Password: ")?;
+    let password = match password_in_file(matches)? {
+        Some(password) => password,
+        None => password(PASSWORD, "Password: ")?,
+    };
     let body = json!({ "username": username, "password": password.expose_secret() });
     let answer = match cx.client.post("/auth/login", Some(&body)).await {
         Err(Failure::Refused(refusal)) if refusal.status == 401 => return Err(no_owner(cx, refusal).await),
@@ -228,6 +233,23 @@ pub(crate) async fn logout(cx: &Cx) -> Outcome<()> {
         Login::Nobody => "there was no session for",
     };
     cx.out.either(&json!({ "url": url, "user": Value::Null }), || cx.out.line(&format!("{text} {url}")))
+}
+
+pub(crate) fn password_file() -> Arg {
+    option("password-file", "FILE", "Reads the password from this file")
+}
+
+/// Returns the password in the file that [`password_file`] names, if it was given.
+pub(crate) fn password_in_file(matches: &ArgMatches) -> Outcome<Option<SecretString>> {
+    let Some(file) = text(matches, "password-file") else { return Ok(None) };
+    let wrong = |error: io::Error| Failure::Usage(format!("can't read {}: {error}", clean(file)));
+    let mut password = String::new();
+    File::open(file).and_then(|it| it.take(4096).read_to_string(&mut password)).map_err(wrong)?;
+    let password = password.trim_end_matches(['\r', '\n']);
+    if password.is_empty() {
+        return Err(Failure::Usage(format!("{} has no password", clean(file))));
+    }
+    Ok(Some(password.to_owned().into()))
 }
 
 /// Reads a new password like [`password`], with the variable [`NEW_PASSWORD`]. At a terminal it is asked for twice.

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     cx::Cx,
+    doctor,
     exit::{Exit, Failure, Outcome},
     gateway_options::connected,
     http::Answer,
@@ -56,7 +57,10 @@ pub(crate) async fn version(cx: &Cx) -> Outcome<()> {
 const HIDDEN: &str = "serves (its readiness is not shown here)";
 
 pub(crate) async fn run(cx: &Cx) -> Outcome<()> {
-    let health = cx.client.get("/health").await?.json;
+    let health = match cx.client.health().await {
+        Err(Failure::Unreachable(why)) => return Err(unreachable(cx, why).await),
+        other => other?.json,
+    };
     if !health["version"].is_string() {
         let url = cx.client.gateway.url();
         return Err(Failure::Failed(format!("something other than Gantry answers at {url}")));
@@ -93,6 +97,16 @@ pub(crate) async fn run(cx: &Cx) -> Outcome<()> {
     let is_ready = ready["status"] == "ready" || ready["status"] == HIDDEN;
     cx.out.either(&report, || print(cx, &report, is_ready))?;
     if is_ready && failed.is_empty() { Ok(()) } else { Err(Failure::Told(Exit::Failed)) }
+}
+
+/// Adds to the failure what systemd says, if the gateway is the service of this machine.
+async fn unreachable(cx: &Cx, why: String) -> Failure {
+    let Some(port) = doctor::local_port(&cx.client.gateway.url()) else { return Failure::Unreachable(why) };
+    let service = tokio::task::spawn_blocking(doctor::service).await.ok().flatten();
+    Failure::Unreachable(match service {
+        Some(service) => format!("{why}: {}", service.words(port)),
+        None => why,
+    })
 }
 
 fn print(cx: &Cx, report: &Value, is_ready: bool) -> Outcome<()> {

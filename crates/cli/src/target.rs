@@ -1,7 +1,10 @@
 //! Which gateway a command talks to, and as whom: `--url` or `--context`, else `GANTRY_CONTEXT` or `GANTRY_URL`, else the
-//! context in use, else the gateway of this machine.
+//! context in use, else the gateway of this machine (`GATEWAY_LISTEN`, which a gateway's container has).
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+};
 
 use clap::ArgMatches;
 use secrecy::SecretString;
@@ -46,7 +49,7 @@ impl Target {
         // Without a home directory there are no contexts.
         match contexts().ok().map(|it| it.read()).transpose()?.and_then(|it| it.current) {
             Some(name) => Self::named(&name),
-            None => Self::at(DEFAULT_URL),
+            None => Self::at(&of_this_machine()),
         }
     }
 
@@ -98,6 +101,16 @@ impl Target {
             None => sessions.login(&self.key()),
         }
     }
+}
+
+/// Returns the address of the gateway of this machine. Beside a gateway in a container the environment has its setting.
+fn of_this_machine() -> String {
+    let listen = variable("GATEWAY_LISTEN").and_then(|it| it.parse::<SocketAddr>().ok());
+    let Some(mut addr) = listen.filter(|it| it.port() != 0) else { return DEFAULT_URL.to_owned() };
+    if addr.ip().is_unspecified() {
+        addr.set_ip(if addr.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+    }
+    format!("http://{addr}")
 }
 
 /// Returns an environment variable, if it is not empty.

@@ -12,7 +12,7 @@ use crate::{
     audit, chat, context, database, egress,
     exit::Exit,
     gateway_options::connected,
-    images, jobs, keys, local, models,
+    groups, images, jobs, keys, local, models,
     options::{flag, option, positional},
     orgs, own, package, registry,
     setting_args::{listed_settings, reads_settings, setting_args},
@@ -29,13 +29,14 @@ pub fn command() -> Command {
     let exits = Command::new("exit-codes")
         .about("Lists the exit codes")
         .after_help(format!("Exit codes:\n{}", Exit::list()));
-    Command::new("gantry")
+    let all = Command::new("gantry")
         .about("Self-hosted gateway for language models on your own machines")
         .after_help(
             "`gantry serve` runs the gateway; its settings are flags, which `gantry serve --help` and `gantry settings` \
              list. The other verbs are its client: sign in once with `gantry login`, then try for example `gantry models \
              list`; `gantry model ls` is the same, and `rm` stands for delete, revoke or remove. `gantry doctor` finds out \
-             what is missing; `gantry help exit-codes` lists the exit codes.",
+             what is missing; `gantry help exit-codes` lists the exit codes. --url, --context, --token, --json and --utc may \
+             also stand before the verb.",
         )
         .version(env!("CARGO_PKG_VERSION"))
         .args(setting_args())
@@ -72,7 +73,8 @@ pub fn command() -> Command {
         .subcommand(local::man_command())
         .subcommand(exits)
         .subcommand(status::version_command())
-        .subcommand(simulator)
+        .subcommand(simulator);
+    groups::grouped(all)
 }
 
 fn serve() -> Command {
@@ -209,11 +211,18 @@ const HABITS: [(&[&str], &str); 5] = [
 ];
 
 /// Verbs that people look for at the top, and where they are.
-const ELSEWHERE: [(&str, &str); 4] = [
+const ELSEWHERE: [(&str, &str); 11] = [
     ("export", "package export"),
     ("import", "package import"),
     ("verify", "package verify"),
     ("promote", "db promote"),
+    ("ls", "models list"),
+    ("ps", "models list"),
+    ("pull", "models create --repo REPO"),
+    ("run", "models create --path PATH --start"),
+    ("start", "models start"),
+    ("stop", "models stop"),
+    ("logs", "models logs"),
 ];
 
 /// Adds the setting that was most likely meant to the error about an unknown flag, or the verb to that about an unknown
@@ -229,5 +238,22 @@ pub fn tip(error: &mut Error) {
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return };
     if let Some((_, ours)) = HABITS.iter().find(|(flags, _)| flags.contains(&flag.as_str())) {
         error.insert(ContextKind::SuggestedArg, ContextValue::String((*ours).to_owned()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_has_every_verb_once() {
+        let grouped = groups::GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied());
+        let mut listed: Vec<_> = grouped.chain(groups::OTHERS).filter(|it| *it != "help").collect();
+        listed.sort_unstable();
+        let all = command();
+        let mut verbs: Vec<_> =
+            all.get_subcommands().filter(|it| !it.is_hide_set()).map(Command::get_name).collect();
+        verbs.sort_unstable();
+        assert_eq!(listed, verbs);
     }
 }

@@ -11,9 +11,10 @@ use crate::{
     cx::Cx,
     exit::{Failure, Outcome},
     gateway_options::connected,
-    options::{aliased, flag, has, number, one_of, option, positional, positionals, text, texts},
+    limits,
+    options::{aliased, flag, has, many, number, one_of, option, positional, positionals, text, texts},
     output::{Table, Tone},
-    resolve::{WHICH, listed, most, org_id, search, user, user_id},
+    resolve::{WHICH, among, listed, most, org_id, search, user, user_id},
     several::each,
     sign_in, terminal,
     text::cell,
@@ -26,8 +27,15 @@ fn roles() -> [&'static str; 4] {
 
 pub(crate) fn command() -> Command {
     let user = || complete::users(positional("USER", "Name or id"));
-    let password = "The new password comes from GANTRY_NEW_PASSWORD, or from standard input if that is not a terminal; \
-    otherwise you are asked for it twice, and it is not shown.";
+    let password = format!(
+        "{} The new password comes from GANTRY_NEW_PASSWORD, or from standard input if that is not a terminal; otherwise \
+         you are asked for it twice, and it is not shown.",
+        limits::EXPLAINED
+    );
+    let model = || {
+        let help = "May call only this model; can be given several times";
+        complete::models(many("model", "SERVED_NAME", help))
+    };
     let list = aliased(Command::new("list"), "ls").about("Lists users").args([
         complete::orgs(option("org", "NAME", "Only of this organisation (name or id)")),
         one_of("role", roles(), "Only with this role"),
@@ -41,8 +49,10 @@ pub(crate) fn command() -> Command {
             one_of("role", roles(), "What the user may do (default: `user`)"),
             complete::orgs(option("org", "NAME", "The organisation (name or id; default: yours)")),
             flag("disabled", "Can't sign in until `users set --enable`"),
+            model(),
+            sign_in::password_file(),
         ])
-        .after_help(password);
+        .after_help(password.clone());
     let set = Command::new("set")
         .alias("change")
         .about("Changes a user; every change but a new name ends their sessions at once")
@@ -58,15 +68,18 @@ pub(crate) fn command() -> Command {
             flag("password", "Sets a new password"),
             flag("disable", "Ends their sessions and keys").conflicts_with("enable"),
             flag("enable", "Lets them sign in again"),
+            model(),
+            flag("all-models", "May call every model").conflicts_with("model"),
         ])
         .after_help(password);
-    connected(aliased(Command::new("users").about("Users: list, create, change, delete"), "user"))
+    connected(aliased(Command::new("users").about("Users: list, show, create, change, delete"), "user"))
         .after_help(WHICH)
         .subcommand_required(true)
         .subcommands([
             list,
-            create,
-            set,
+            Command::new("show").about("Shows a user with their limits and budgets").arg(user()),
+            limits::options(create),
+            limits::options(set),
             aliased(Command::new("delete"), "rm")
                 .about("Deletes users with their keys; their usage stays")
                 .arg(complete::users(positionals("USER", "Name or id")))
@@ -76,6 +89,12 @@ pub(crate) fn command() -> Command {
 
 pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     match matches.subcommand() {
+        Some(("show", sub)) => {
+            let id = user_id(cx, text(sub, "USER").unwrap_or_default()).await?;
+            let found = among(cx, "/admin/users", &[], |it| it["id"] == id).await?.pop();
+            let user = found.ok_or_else(|| Failure::NotFound(format!("there is no user {id}")))?;
+            cx.out.either(&user, || details(cx, &user))
+        }
         Some(("create", sub)) => create(cx, sub).await,
         Some(("set", sub)) => set(cx, sub).await,
         Some(("delete", sub)) => {
@@ -136,7 +155,11 @@ async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     if has(matches, "disabled") {
         body.insert("enabled".to_owned(), false.into());
     }
-    let password = sign_in::new_password("Password of the new user: ")?;
+    put_bounds(matches, &mut body);
+    let password = match sign_in::password_in_file(matches)? {
+        Some(password) => password,
+        None => sign_in::new_password("Password of the new user: ")?,
+    };
     body.insert("password".to_owned(), password.expose_secret().into());
     let user = cx.client.post("/admin/users", Some(&Value::Object(body))).await?.json;
     cx.out.either(&user, || cx.out.line(&format!("user {} made: {}", cell(&user["id"]), summary(&user))))
@@ -155,6 +178,7 @@ async fn set(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     if has(matches, "enable") || has(matches, "disable") {
         body.insert("enabled".to_owned(), has(matches, "enable").into());
     }
+    put_bounds(matches, &mut body);
     let id = user_id(cx, text(matches, "USER").unwrap_or_default()).await?;
     if has(matches, "password") {
         let password = sign_in::new_password("New password: ")?;
@@ -166,6 +190,32 @@ async fn set(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     let path = format!("/admin/users/{id}");
     let user = cx.client.call(Method::PATCH, &path, Some(&Value::Object(body))).await?.json;
     cx.out.either(&user, || cx.out.line(&format!("user {id} is {}", summary(&user))))
+}
+
+/// Puts the limits and models that are given into a request body.
+fn put_bounds(matches: &ArgMatches, body: &mut Map<String, Value>) {
+    limits::put(matches, body);
+    let models = texts(matches, "model");
+    if has(matches, "all-models") {
+        body.insert("models".to_owned(), Value::Null);
+    } else if !models.is_empty() {
+        body.insert("models".to_owned(), json!(models));
+    }
+}
+
+fn details(cx: &Cx, user: &Value) -> Outcome<()> {
+    cx.out.pairs(&[
+        ("id", cell(&user["id"])),
+        ("name", cell(&user["username"])),
+        ("role", cell(&user["role"])),
+        ("organisation", cell(&user["org_name"])),
+        ("enabled", cell(&user["enabled"])),
+        ("models", if user["models"].is_null() { "all".to_owned() } else { cell(&user["models"]) }),
+        ("limits", limits::line(user)),
+        ("budget used", limits::used(user)),
+        ("created", cx.out.time(&user["created_at"])),
+        ("last sign-in", cx.out.time(&user["last_login_at"])),
+    ])
 }
 
 fn summary(user: &Value) -> String {

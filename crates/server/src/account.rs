@@ -122,14 +122,13 @@ impl Account {
             .map_err(|it| refused(it.to_string()))
     }
 
-    /// Makes a folder of mode 0700 for this account where root alone may make one. A folder that is there stays as it is, and
-    /// elsewhere the account has to make it itself.
+    /// Makes a folder of mode 0700 for this account where root alone may make one, and root's folders above it. A folder that
+    /// is there stays as it is, and elsewhere the account has to make it itself.
     pub(crate) fn make_folder(&self, dir: &Path) -> io::Result<()> {
         let dir = std::path::absolute(dir)?;
         // Elsewhere somebody could put another folder in its place before it is given away.
-        if dir.parent().is_none_or(|it| only_root_changes(it).is_err()) {
-            return Ok(());
-        }
+        let Some(above) = dir.parent().filter(|it| only_root_changes(it).is_ok()) else { return Ok(()) };
+        fs::create_dir_all(above)?;
         match DirBuilder::new().mode(0o700).create(&dir) {
             Ok(()) => chown(&dir, Some(self.uid), Some(self.gid)),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),

@@ -58,22 +58,26 @@ pub(crate) struct SpoolCheck {
     over: AtomicU64,
 }
 
+const UNRECORDED: &str = "usage can't be recorded";
+const NO_SPACE: &str = "usage can't be recorded: no space is left on the disk of DATA_DIR";
+
 impl SpoolCheck {
     pub(crate) fn new(dir: PathBuf) -> Self {
         Self { dir, over: AtomicU64::new(0) }
     }
 
-    /// Returns whether usage can be recorded. `errors` is the number of write errors so far. Blocks if it has to make
-    /// a test write.
-    fn ok(&self, errors: u64) -> bool {
+    /// Returns whether usage can be recorded, or why not. `errors` is the number of write errors so far. Blocks if it has
+    /// to make a test write.
+    fn ok(&self, errors: u64) -> Result<(), &'static str> {
         if self.over.load(Relaxed) == errors {
-            return true;
+            return Ok(());
         }
-        let works = self.try_write().is_ok();
-        if works {
-            self.over.store(errors, Relaxed);
-        }
-        works
+        self.try_write().map_err(|error| match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => NO_SPACE,
+            _ => UNRECORDED,
+        })?;
+        self.over.store(errors, Relaxed);
+        Ok(())
     }
 
     /// Writes one block of a file system or more, because a usage record needs a block too.
@@ -326,14 +330,14 @@ impl Checks for Adapter {
         self.control.drills.last().and_then(|it| it.proven_at)
     }
 
-    fn spool_ok(&self) -> BoxFuture<'static, bool> {
+    fn spool_ok(&self) -> BoxFuture<'static, Result<(), &'static str>> {
         let counters = &self.control.shared.counters;
         if counters.spool_away.load(Relaxed) > 0 {
-            return std::future::ready(false).boxed();
+            return std::future::ready(Err(UNRECORDED)).boxed();
         }
         let errors = counters.spool_errors.load(Relaxed);
         let spool = Arc::clone(&self.spool);
-        async move { tokio::task::spawn_blocking(move || spool.ok(errors)).await.unwrap_or(false) }.boxed()
+        async move { tokio::task::spawn_blocking(move || spool.ok(errors)).await.unwrap_or(Err(UNRECORDED)) }.boxed()
     }
 }
 

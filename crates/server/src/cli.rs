@@ -29,7 +29,7 @@ pub(crate) fn run(args: Vec<String>) -> anyhow::Result<ExitCode> {
     if gantry_cli::completed(&args)? {
         return Ok(ExitCode::SUCCESS);
     }
-    let matches = match command().try_get_matches_from(args) {
+    let matches = match command().try_get_matches_from(gantry_cli::arranged(args)) {
         Ok(matches) => matches,
         Err(mut error) => {
             gantry_cli::tip(&mut error);

@@ -29,6 +29,8 @@ use crate::engine_runtime;
 
 /// Longest time for one exchange. The other side is on this machine, whose CPUs may be busy.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest wait of a program that asks, which has to say soon that a gateway hangs.
+const ASKED: Duration = Duration::from_secs(2);
 /// Pause after a failed `accept`, for example when all file descriptors are in use.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Longest answer that is read, in bytes: more than all settings together ever have.
@@ -171,7 +173,7 @@ pub(crate) async fn ask(port: u16, data_dir: &Path) -> Answer {
         let told = serde_json::from_slice(&text);
         Ok::<_, io::Error>(told.map_or(Answer::Refused(uid), |told| Answer::Told(Box::new(told), uid)))
     };
-    timeout(PATIENCE, told).await.ok().and_then(Result::ok).unwrap_or(Answer::Nobody)
+    timeout(ASKED, told).await.ok().and_then(Result::ok).unwrap_or(Answer::Nobody)
 }
 
 /// Returns whether root takes a user's door for that of a gateway: if the user owns what listens at the port, or the data

@@ -15,7 +15,7 @@ use gantry_control::{
 };
 use gantry_dataplane::{Catalog, DataPlane, Shared, access::AccessLog, spool::Reader};
 use gantry_domain::{ModelId, deployment::Drill, job::Job};
-use gantry_settings::{Entry, Settings};
+use gantry_settings::{Entry, LogFormat, Settings};
 use gantry_store::{DatabaseKind, Store};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use sd_notify::NotifyState;
@@ -337,6 +337,9 @@ async fn announce(
         lines.push(format!(
             "  Set-up      http://{shown}/ui/#setup={token}   (one time: makes the first owner)"
         ));
+    }
+    if settings.logging.log_format == LogFormat::Json {
+        lines = lines.iter().map(|it| telemetry::json_line(it.trim())).collect();
     }
     outlet::say(&lines.join("\n"));
     Ok(())

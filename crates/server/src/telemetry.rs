@@ -83,6 +83,12 @@ fn dropped_as_json(n: u64) -> String {
     format!("{line}\n")
 }
 
+/// Returns a line for people in the form of the log, for programs that read all that the gateway prints.
+pub(crate) fn json_line(message: &str) -> String {
+    let now = Clock::default().now().rfc3339();
+    json!({ "timestamp": now, "level": "INFO", "message": message, "target": "gantry" }).to_string()
+}
+
 /// Formats an error with one line for each cause.
 pub(crate) fn complaint(error: &anyhow::Error) -> String {
     let mut text = format!("gantry: {error}\n");

@@ -149,6 +149,11 @@ impl Gateway {
         crate::eventually("a token is printed", READY, token).await
     }
 
+    /// Returns the lines of its standard output so far.
+    pub fn printed(&self) -> Vec<String> {
+        self.printed.lines().clone()
+    }
+
     /// Returns a client that is signed in as the owner of [`Options::owner`].
     pub async fn owner(&self) -> Client {
         self.sign_in(OWNER.0, OWNER.1).await
@@ -378,5 +383,7 @@ impl Printed {
 
 /// Returns the first word of `text` that begins with `start`.
 fn word(text: &str, start: &str) -> Option<String> {
-    text.split_whitespace().find(|it| it.starts_with(start)).map(str::to_owned)
+    // A line of JSON goes on behind the word with a quotation mark.
+    let mut words = text.split(|it: char| it.is_whitespace() || it == '"').filter(|it| !it.is_empty());
+    words.find(|it| it.starts_with(start)).map(str::to_owned)
 }

@@ -49,6 +49,8 @@ const OF_ENGINES: &[Outgoing] = &[EngineHub, EngineMedia, EngineStatistics, Engi
 const PLACES: &[(&str, &[Outgoing])] = &[
     // Runs `timedatectl` and `nvidia-smi`, which ask this machine.
     ("crates/cli/src/doctor/machine.rs", &[]),
+    // Runs `systemctl` and `journalctl`, which ask this machine.
+    ("crates/cli/src/doctor/service.rs", &[]),
     ("crates/cli/src/http.rs", &[CommandLine]),
     // What the others connect with.
     ("crates/connect/src/http1.rs", &[]),

@@ -18,6 +18,6 @@ pub trait Checks: Send + Sync + 'static {
     fn drill_ok(&self) -> Option<Result<(), String>>;
     /// When a restore drill succeeded last.
     fn last_proven(&self) -> Option<Timestamp>;
-    /// Whether usage can be recorded now.
-    fn spool_ok(&self) -> BoxFuture<'static, bool>;
+    /// Returns whether usage can be recorded now. The error is one line that anybody may read.
+    fn spool_ok(&self) -> BoxFuture<'static, Result<(), &'static str>>;
 }

@@ -133,12 +133,17 @@ pub fn in_use(dir: &Path, fix: &str) -> Option<Check> {
     if inode.is_some_and(|it| holds(&locks, it)) {
         return None;
     }
-    Some(Check::warn(
+    Some(not_in_use(dir, fix))
+}
+
+/// Makes the check for a running gateway that has another data directory. `fix` is what to do about it.
+pub fn not_in_use(dir: &Path, fix: &str) -> Check {
+    Check::warn(
         "same_gateway",
         format!("the running gateway does not use DATA_DIR {}", dir.display()),
         "It has other settings: the checks of folders and of a SQLite database are not about it.",
         fix,
-    ))
+    )
 }
 
 /// Returns whether the kernel's list has a lock (`flock(2)`) on this file. The device is not compared, because stacked

@@ -2,7 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
 
-use super::{Check, words};
+use gantry_connect::sockets;
+
+use super::{Check, Service, user_name, words};
 use crate::{
     exit::Failure,
     http::{Client, GatewayUrl, Login},
@@ -11,13 +13,18 @@ use crate::{
 
 /// Checks the gateway at `url`. If none runs there, checks whether the ports of `listen` and `metrics` are free.
 ///
-/// The second value says whether a gateway runs at `url`. `elsewhere` are ports of gateways that run on this machine.
+/// The second value says whether a gateway runs at `url`. `elsewhere` are ports of gateways that run on this machine;
+/// `service` is its service.
 pub async fn gateway(
     url: &str,
     listen: SocketAddr,
     metrics: SocketAddr,
     elsewhere: &[u16],
+    service: Option<&Service>,
 ) -> (Vec<Check>, bool) {
+    // The service is that of this machine.
+    let here = local_port(url);
+    let service = service.filter(|_| here.is_some());
     let client = match GatewayUrl::parse(url) {
         Ok(gateway) => Client::new(gateway, Login::Nobody),
         Err(failure) => {
@@ -30,15 +37,16 @@ pub async fn gateway(
             return (vec![check], false);
         }
     };
-    let version = match client.get("/health").await {
+    let version = match client.health().await {
         Ok(answer) => answer.json["version"].as_str().map(str::to_owned),
-        Err(Failure::Unreachable(_)) => {
-            let mut checks = vec![none_runs(url, elsewhere)];
+        Err(Failure::Unreachable(why)) => {
+            let mut checks = vec![none_answers(url, &why, elsewhere, service.is_some())];
+            checks.extend(service.zip(here).map(|(service, port)| service.check(port)));
             let ports = [
                 Port { check: "port", setting: "GATEWAY_LISTEN", addr: listen },
                 Port { check: "metrics_port", setting: "METRICS_LISTEN", addr: metrics },
             ];
-            checks.extend(ports.iter().map(Port::check));
+            checks.extend(ports.iter().map(|it| it.check(service)));
             return (checks, false);
         }
         Err(_) => None,
@@ -48,7 +56,7 @@ pub async fn gateway(
             "gateway",
             format!("something other than Gantry answers at {url}"),
             "Another program uses the address.",
-            "choose another address with GATEWAY_LISTEN, or say where the gateway is with --url",
+            &format!("{}, or say where the gateway is with --url", another_address(service, "GATEWAY_LISTEN")),
         );
         return (vec![check], false);
     };
@@ -67,19 +75,31 @@ pub async fn gateway(
     (checks, true)
 }
 
-fn none_runs(url: &str, elsewhere: &[u16]) -> Check {
+/// `has_service` means that a check of the service follows, which says how it is started.
+fn none_answers(url: &str, why: &str, elsewhere: &[u16], has_service: bool) -> Check {
+    let start = if has_service { "start the service, see below" } else { "gantry serve" };
     let fix = match elsewhere {
-        [] => "gantry serve".to_owned(),
+        [] => start.to_owned(),
         [port, ..] => {
             let all = elsewhere.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             format!(
-                "gantry serve; or check one that runs on this machine (port {all}): gantry doctor --url \
+                "{start}; or check one that runs on this machine (port {all}): gantry doctor --url \
                  http://127.0.0.1:{port}"
             )
         }
     };
     let means = "The checks below are for a gateway that is yet to be started.";
-    Check::warn("gateway", format!("no gateway runs at {url}"), means, &fix)
+    let found = if why.starts_with("no gateway") { format!("no gateway runs at {url}") } else { why.to_owned() };
+    Check::warn("gateway", found, means, &fix)
+}
+
+/// Returns how a gateway is given another address: the service has that of its socket.
+fn another_address(service: Option<&Service>, setting: &str) -> String {
+    if service.is_some() && setting == "GATEWAY_LISTEN" {
+        "choose another address with `sudo systemctl edit gantry.socket`".to_owned()
+    } else {
+        format!("choose another address with {setting}")
+    }
 }
 
 /// Returns the port of an address on this machine; `None` for other addresses.
@@ -125,17 +145,30 @@ struct Port {
 }
 
 impl Port {
-    /// Checks whether it is free.
-    fn check(&self) -> Check {
+    /// Checks whether it is free, or held by systemd for the service.
+    fn check(&self, service: Option<&Service>) -> Check {
         let Self { check, setting, addr } = self;
+        if service.is_some_and(|it| it.holds(addr.port())) {
+            return Check::ok(check, format!("{addr} is held open by systemd for the service (gantry.socket)"));
+        }
         match TcpListener::bind(addr) {
             Ok(_) => Check::ok(check, format!("{addr} ({setting}) is free")),
             Err(error) => Check::fail(
                 check,
-                format!("{addr} ({setting}): {error}"),
+                format!("{addr} ({setting}): {error}{}", self.owner()),
                 "The gateway can't listen there and does not start.",
-                &format!("find the program with `ss -ltnp 'sport = :{}'`, or set {setting}", addr.port()),
+                &format!(
+                    "find the program with `sudo ss -ltnp 'sport = :{}'`, or {}",
+                    addr.port(),
+                    another_address(service, setting)
+                ),
             ),
         }
+    }
+
+    /// Returns whose program listens there, as the end of a sentence; empty if that is not known.
+    fn owner(&self) -> String {
+        let uid = sockets::owner(self.addr, None).ok().flatten();
+        uid.map(|it| format!(", a program of the user {} listens there", user_name(it))).unwrap_or_default()
     }
 }

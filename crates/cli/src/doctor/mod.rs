@@ -5,14 +5,16 @@
 mod folders;
 mod gateway;
 mod machine;
+mod service;
 
 use clap::ArgMatches;
 use serde::Serialize;
 
 pub use self::{
-    folders::{as_owner, folders, in_use, other_owner, user_name, writable},
+    folders::{as_owner, folders, in_use, not_in_use, other_owner, user_name, writable},
     gateway::{gateway, local_port},
     machine::{Limits, limits, machine},
+    service::{Service, service},
 };
 use crate::{
     exit::{Exit, Failure, Outcome},

@@ -104,6 +104,8 @@ pub(crate) fn command() -> Command {
                 ),
                 flag("diagnose", "Also shows why the model does not run, and what to change")
                     .conflicts_with("follow"),
+                flag("previous", "The log of the run before this one, as far as the gateway keeps it")
+                    .conflicts_with_all(["follow", "since", "diagnose"]),
             ]),
             values(
                 Command::new("dry-run")
@@ -115,6 +117,7 @@ pub(crate) fn command() -> Command {
                             .help("Id or served name; without it, the values given here are used"),
                     )),
             ),
+            Command::new("files").about("Lists the folders of the models base directory that hold models"),
             Command::new("inspect")
                 .about("Shows what a folder or GGUF file is, and which engine suits it")
                 .arg(positional("FOLDER", "Relative to the models base directory")),
@@ -170,6 +173,7 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         "create" => create(cx, sub).await,
         "set" => set(cx, sub).await,
         "dry-run" => show::dry_run(cx, sub).await,
+        "files" => show::files(cx).await,
         "inspect" => show::inspect(cx, text(sub, "FOLDER").unwrap_or_default()).await,
         "test" => each(cx, &all, async |it| show::test(cx, &find(cx, it).await?).await).await,
         "logs" => show::logs(cx, sub, &find(cx, named()).await?).await,

@@ -11,7 +11,8 @@ use crate::{
     http::query,
     options::{has, int, text},
     output::{Out, Table, Tone},
-    text::{cell, clean},
+    resolve::listed,
+    text::{bytes, cell, clean},
     times::{past, zone},
 };
 
@@ -244,11 +245,35 @@ pub(super) async fn test(cx: &Cx, model: &Value) -> Outcome<()> {
     Err(Failure::Failed(format!("{} did not pass its test: {}", name(model), clean(&why))))
 }
 
+pub(super) async fn files(cx: &Cx) -> Outcome<()> {
+    let (folders, _) = listed(cx, "/admin/models/local-folders", &[], None).await?;
+    let folders = Value::Array(folders);
+    cx.out.either(&folders, || {
+        let mut table = Table::new(&["PATH", "FILES", "SIZE>"]);
+        for folder in folders.as_array().into_iter().flatten() {
+            let format = match (&folder["has_gguf"], &folder["has_safetensors"]) {
+                (Value::Bool(true), Value::Bool(true)) => "GGUF, safetensors",
+                (Value::Bool(true), _) => "GGUF",
+                (_, Value::Bool(true)) => "safetensors",
+                _ => "-",
+            };
+            let size = bytes(folder["size_bytes"].as_u64().unwrap_or_default());
+            table.row([cell(&folder["path"]), format.to_owned(), size]);
+        }
+        cx.out.table(&table)
+    })?;
+    cx.out.note("what is in one, and which engine suits it: gantry models inspect PATH");
+    Ok(())
+}
+
 pub(super) async fn logs(cx: &Cx, matches: &ArgMatches, model: &Value) -> Outcome<()> {
     let since = text(matches, "since").map(|it| past(it, crate::times::now(), &zone(cx.out.utc)));
     let tail = int(matches, "tail").unwrap_or(if since.is_some() { MOST } else { TAIL });
     let mut pairs = vec![("tail", tail.to_string())];
     pairs.extend(since.map(|it| ("since", it)));
+    if has(matches, "previous") {
+        pairs.push(("previous", "true".to_owned()));
+    }
     let path = format!("/admin/models/{}/logs{}", id(model), query(&pairs));
     if has(matches, "follow") {
         let mut events = Events::default();

@@ -1,9 +1,9 @@
 //! `gantry backup`: everything that a restore needs, in one folder, also beside a gateway that runs.
 
 use std::{
-    fs::{self, DirBuilder, OpenOptions},
+    fs::{self, OpenOptions},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -16,7 +16,7 @@ use gantry_package::contents::DUMP;
 use gantry_settings::Settings;
 use gantry_store::{DumpSecrets, Store};
 
-use crate::{account, dump_file, instance_id, sealing};
+use crate::{account, dump_file, instance_id, sealing, secrets::private_dir};
 
 /// Folder of the secrets, in a backup as in a data directory.
 pub(crate) const SECRETS: &str = "secrets";
@@ -106,13 +106,6 @@ fn make(dir: &Path) -> anyhow::Result<()> {
     let mut entries = fs::read_dir(dir).with_context(|| format!("can't read {}", dir.display()))?;
     ensure!(entries.next().is_none(), "{} is not empty: a backup needs a folder of its own", dir.display());
     Ok(())
-}
-
-fn private_dir(dir: &Path) -> anyhow::Result<()> {
-    match DirBuilder::new().mode(0o700).create(dir) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
-        done => done.with_context(|| format!("can't create the folder {}", dir.display())),
-    }
 }
 
 /// Returns the files in the folder of secrets. A gateway whose settings give every secret has none.

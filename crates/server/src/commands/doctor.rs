@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::ArgMatches;
 use gantry_cli::{
     Exit,
-    doctor::{self, Check},
+    doctor::{self, Check, Service},
 };
 use gantry_domain::{
     model::{EngineKind, PerEngine},
@@ -53,14 +53,14 @@ pub(crate) fn run(
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("can't start")?;
     // First, because root may give up its rights below, and who has the same rights as a program can read its environment.
-    let machine = doctor::machine();
+    let (machine, service) = (doctor::machine(), doctor::service());
     let checks = runtime.block_on(async {
         let mut subject = match Subject::find(settings, &entries, url).await {
             Ok(subject) => subject,
             Err(refused) => return vec![not_root_s(&refused)],
         };
         let mut checks = std::mem::take(&mut subject.checks);
-        checks.extend(all(&subject).await);
+        checks.extend(all(&subject, service.as_ref()).await);
         checks.extend(machine);
         checks
     });
@@ -74,13 +74,14 @@ fn not_root_s(refused: &Refused) -> Check {
 }
 
 /// Runs every check except those of the settings and of the machine.
-async fn all(subject: &Subject) -> Vec<Check> {
+async fn all(subject: &Subject, service: Option<&Service>) -> Vec<Check> {
     let Subject { settings, url, .. } = subject;
     let (mut checks, runs) = doctor::gateway(
         url,
         settings.listening.gateway_listen,
         settings.listening.metrics_listen,
         &door::ports(),
+        service,
     )
     .await;
     if let Some(fix) = subject.if_other.filter(|_| runs && doctor::local_port(url).is_some()) {

@@ -131,10 +131,20 @@ fn what_they_set_is_legal_and_a_stop_gets_the_time_that_it_may_take() {
     }
 }
 
+const UNITS: [&str; 4] = ["gantry.service", "gantry.socket", "gantry-backup.service", "gantry-backup.timer"];
+
+#[test]
+fn no_restart_of_the_service_ends_engines_that_are_processes() {
+    let service = read("systemd/gantry.service");
+    for line in ["KillMode=process", "RemoveIPC=no"] {
+        assert!(service.lines().any(|it| it == line), "{line}");
+    }
+}
+
 #[test]
 fn systemd_understands_the_units() {
     let dir = tempfile::tempdir().unwrap();
-    for name in ["gantry.service", "gantry.socket"] {
+    for name in UNITS {
         // It looks for the program and the user on this machine.
         let text = read(&format!("systemd/{name}")).replace("/usr/local/bin/gantry", GANTRY);
         let text =
@@ -143,11 +153,11 @@ fn systemd_understands_the_units() {
     }
     let mut command = Command::new("systemd-analyze");
     command.args(["verify", "--man=no", "--recursive-errors=no"]);
-    let units = ["gantry.service", "gantry.socket"].map(|it| dir.path().join(it));
+    let units = UNITS.map(|it| dir.path().join(it));
     let Ok(output) = command.args(units).output() else {
         gantry_testkit::skip("deploy: systemd_understands_the_units", "there is no systemd-analyze");
         return;
     };
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && !said.contains("gantry."), "{said}");
+    assert!(output.status.success() && !said.contains("gantry"), "{said}");
 }

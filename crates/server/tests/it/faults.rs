@@ -124,7 +124,8 @@ async fn a_full_spool_is_refused(size: &str, lasts: bool) {
     for _ in 0..if lasts { 3 } else { 0 } {
         let ready = client.get("/readyz").await;
         assert_eq!((ready.status, &ready.json["status"]), (503, &json!("unavailable")), "{}", ready.text);
-        assert_eq!(ready.json["checks"]["usage_spool"], "usage can't be recorded");
+        let why = "usage can't be recorded: no space is left on the disk of DATA_DIR";
+        assert_eq!(ready.json["checks"]["usage_spool"], why);
     }
 
     disk.clear();

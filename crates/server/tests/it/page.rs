@@ -9,8 +9,11 @@ use crate::support::GANTRY;
 /// Stand-ins for what belongs to an installed machine. The gateway is started and stopped as a service would do it.
 pub(crate) const MACHINE: &str = r#"
 set -euo pipefail
-sudo() { shift 2; "$@"; }
+sudo() { "$@"; }
+chown() { :; }
+install() { mkdir -p "${@: -1}"; }
 systemctl() {
+    if [ "$1" = enable ]; then return; fi
     if [ "$1" = stop ]; then
         if [ -f "$HOME/pid" ]; then
             kill "$(cat "$HOME/pid")"

@@ -506,6 +506,17 @@ async fn no_setting_makes_libraries_write_requests_into_the_log() {
     assert!(log.contains("\"target\":\"gantry"), "{log}");
 }
 
+#[tokio::test]
+async fn with_logs_in_json_everything_that_is_printed_is_json() {
+    let gateway = start(Options { owner: false, ..Options::default() }.env("LOG_FORMAT", "json")).await;
+    let token = gateway.setup_token().await;
+    assert!(!token.is_empty() && !token.contains('"'), "{token}");
+    for line in gateway.printed() {
+        let line: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(line["message"].is_string() && line["level"] == "INFO", "{line}");
+    }
+}
+
 #[test]
 fn what_is_not_text_is_passed_over_or_refused_with_words() {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt};

@@ -53,6 +53,7 @@ impl Subject {
         entries: &[Entry],
         url: Option<String>,
     ) -> Result<Self, Refused> {
+        let is_named = url.is_some();
         let url = url.unwrap_or_else(|| format!("http://{}", reachable(settings.listening.gateway_listen)));
         let n_given = entries.iter().filter(|it| it.origin != Origin::Default).count();
         let own = Check::ok("settings", format!("{} are readable, {n_given} of them given", entries.len()));
@@ -67,15 +68,22 @@ impl Subject {
         };
         let answer = match doctor::local_port(&subject.url) {
             Some(port) => door::ask(port, &subject.settings.data.data_dir).await,
-            None => Answer::Nobody,
+            None => {
+                let check = elsewhere(&subject.url);
+                subject.checks.push(check);
+                Answer::Nobody
+            }
         };
+        // A command that names a gateway does not mean the settings file of this machine's service.
+        let of_shell = |it: &&Entry| !is_named || it.origin != Origin::SystemFile;
+        let entries: Vec<&Entry> = entries.iter().filter(of_shell).collect();
         match answer {
             Answer::Nobody => {}
             Answer::Refused(uid) => {
                 subject.if_other = None;
                 subject.checks.push(refused(uid));
             }
-            Answer::Told(told, uid) => subject.take(told, uid, entries)?,
+            Answer::Told(told, uid) => subject.take(told, uid, &entries)?,
         }
         // The files of a gateway in a container are not those of these names.
         if subject.shares_files
@@ -96,10 +104,11 @@ impl Subject {
     }
 
     /// Takes over the settings of the running gateway, unless the settings of this shell name another data directory.
-    fn take(&mut self, told: Box<Told>, uid: u32, entries: &[Entry]) -> Result<(), Refused> {
+    fn take(&mut self, told: Box<Told>, uid: u32, entries: &[&Entry]) -> Result<(), Refused> {
         if is_other(entries, &told.data_dir) {
-            self.if_other =
-                Some("leave DATA_DIR out to check the running gateway, or stop it to start this one");
+            let fix = "leave DATA_DIR out to check the running gateway, or stop it to start this one";
+            self.checks.push(doctor::not_in_use(&self.settings.data.data_dir, fix));
+            self.if_other = None;
             return Ok(());
         }
         // Before anything that the user said is opened, such as a file that a setting names.
@@ -146,6 +155,13 @@ impl Subject {
     }
 }
 
+/// Returns the check of a gateway that is not asked for its settings, since it does not run on this machine.
+fn elsewhere(url: &str) -> Check {
+    let found = format!("{url} is not an address of this machine");
+    let means = "Only readiness is about that gateway: the other checks are about this machine and the settings of this shell.";
+    Check::warn("same_gateway", found, means, "run `gantry doctor` on the machine of that gateway")
+}
+
 /// Returns the check of a gateway whose settings are not known, since its door belongs to the user `uid`.
 fn refused(uid: u32) -> Check {
     let user = doctor::user_name(uid);
@@ -171,7 +187,7 @@ fn refused(uid: u32) -> Check {
 }
 
 /// Returns whether the settings of this shell name another data directory than `data_dir`.
-fn is_other(entries: &[Entry], data_dir: &Path) -> bool {
+fn is_other(entries: &[&Entry], data_dir: &Path) -> bool {
     let given = entries.iter().find(|it| it.name == "DATA_DIR" && it.origin != Origin::Default);
     let Some(given) = given.and_then(|it| it.text.as_ref()) else { return false };
     let real = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
@@ -179,9 +195,9 @@ fn is_other(entries: &[Entry], data_dir: &Path) -> bool {
 }
 
 /// Warns of settings of this shell whose values are not those of the running gateway.
-fn not_in_force(entries: &[Entry], told: &Told) -> Option<Check> {
+fn not_in_force(entries: &[&Entry], told: &Told) -> Option<Check> {
     let in_force = |name: &str| told.given.iter().find(|it| it.name == name).and_then(|it| it.text.as_ref());
-    let other = |it: &&Entry| {
+    let other = |it: &&&Entry| {
         it.origin != Origin::Default
             && it.name != "DATA_DIR"
             && it.text.is_some()

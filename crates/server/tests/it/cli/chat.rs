@@ -56,3 +56,19 @@ async fn a_conversation_goes_on_until_its_end() {
     };
     gantry_testkit::eventually("both questions are metered", gantry_testkit::PATIENCE, asked).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn an_answer_that_is_no_stream_is_shown_too() {
+    let answer = json!({ "choices": [{ "message": { "role": "assistant", "content": "all at once" } }] });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let shell = Shell::at(&format!("http://{}", listener.local_addr().unwrap()));
+    let respond = move || {
+        let answer = answer.clone();
+        async move { axum::Json(answer) }
+    };
+    let router = axum::Router::new().fallback(respond);
+    #[expect(clippy::disallowed_methods, reason = "tests have no supervisor")]
+    drop(tokio::spawn(async { axum::serve(listener, router).await }));
+    let said = shell.run(&["chat", "qwen", "hello", "--key", "gty_any"]).ends(0).out;
+    assert_eq!(said, "all at once\n");
+}

@@ -56,3 +56,16 @@ async fn gateways_have_names_and_sessions_of_their_own() {
     run(&shell, &["context", "add", "a b", &first.url]).ends(2);
     run(&shell, &["context", "add", "a", "localhost:1"]).ends(2);
 }
+
+#[tokio::test]
+async fn beside_the_settings_of_a_gateway_its_address_is_the_default() {
+    let gateway = gateway(Database::Sqlite).await;
+    let shell = Shell::at("http://127.0.0.1:1");
+    let port = gateway.url.rsplit(':').next().unwrap();
+    for listen in [format!("127.0.0.1:{port}"), format!("0.0.0.0:{port}")] {
+        let mut command = shell.command(&["status"]);
+        let ran = Ran::of(command.env_remove("GANTRY_URL").env("GATEWAY_LISTEN", listen).output().unwrap());
+        let out = ran.ends(0).out;
+        assert!(out.starts_with(&gateway.url), "{out}");
+    }
+}

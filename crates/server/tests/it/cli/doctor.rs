@@ -116,6 +116,60 @@ fn without_a_gateway_it_says_what_stands_in_the_way() {
 }
 
 #[test]
+fn a_service_that_does_not_start_is_told_with_its_last_error() {
+    // As systemd does: it accepts for the service, and nobody answers.
+    let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = held.local_addr().unwrap();
+    let shell = Shell::at(&format!("http://{addr}"));
+    let home = shell.home.path();
+    let socket = format!("echo ActiveState=active; echo 'Listen={addr} (Stream)'");
+    let service = "echo LoadState=loaded; echo ActiveState=activating; echo Result=exit-code";
+    program(home, "systemctl", &format!("case \"$*\" in *gantry.socket*) {socket} ;; *) {service} ;; esac"));
+    let log = "echo 'gantry: the models folder can not be made'; echo '  because: Permission denied'";
+    program(home, "journalctl", log);
+    let path = std::env::join_paths(
+        std::iter::once(home.to_owned()).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    );
+    let path = path.unwrap();
+    let run = |args: &[&str]| Ran::of(shell.command(args).env("PATH", &path).output().unwrap());
+    let port = addr.to_string();
+    let report = run(&["doctor", "--json", "--gateway-listen", &port]).ends(1).json();
+    let gateway = check(&report, "gateway");
+    assert!(gateway["found"].as_str().unwrap().contains("did not answer"), "{gateway}");
+    assert!(!gateway["fix"].as_str().unwrap().contains("gantry serve"), "{gateway}");
+    let service = check(&report, "service");
+    assert_eq!(service["status"], "fail", "{service}");
+    let found = service["found"].as_str().unwrap();
+    assert!(found.contains("models folder can not be made, because: Permission denied"), "{service}");
+    assert!(service["fix"].as_str().unwrap().contains("sudo systemctl start gantry"), "{service}");
+    let port = check(&report, "port");
+    assert_eq!(port["status"], "ok", "systemd may hold it: {port}");
+
+    let status = run(&["status"]).ends(3).err;
+    assert!(status.contains("did not answer") && status.contains("models folder can not be made"), "{status}");
+    assert!(status.contains("sudo systemctl start gantry"), "{status}");
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_named_is_not_mixed_with_the_service() {
+    let gateway = gateway(Database::Sqlite).await;
+    let shell = Shell::at(&gateway.url);
+    let file = shell.home.path().join("gantry.env");
+    std::fs::write(&file, "DATA_DIR=of-the-service\nHEALTH_POLL_SEC=11\n").unwrap();
+    let mut command = shell.command(&["doctor", "--json"]);
+    let report = Ran::of(command.env("GANTRY_SETTINGS_FILE", &file).output().unwrap()).json();
+    let settings = check(&report, "settings")["found"].as_str().unwrap().to_owned();
+    assert!(settings.contains(&format!("process {}", gateway.pid())), "{settings}");
+    assert!(!report.to_string().contains("of-the-service"), "{report}");
+    let checks = report["checks"].as_array().unwrap();
+    assert!(checks.iter().all(|it| it["name"] != "settings_here"), "{report}");
+
+    let report = shell.run(&["doctor", "--json", "--url", "http://gantry.invalid:8084"]).json();
+    let found = check(&report, "same_gateway");
+    assert!(found["found"].as_str().unwrap().contains("not an address of this machine"), "{found}");
+}
+
+#[test]
 fn docker_and_its_images_are_looked_at() {
     if !docker("cli: doctor with Docker") {
         return;

@@ -123,3 +123,64 @@ async fn fields_are_found_by_the_engines_names_for_them() {
     let help = shell.run(&["models", "create", "--help"]).ends(0).out;
     assert!(help.contains("gantry models fields") && !help.contains("docs/"), "{help}");
 }
+
+#[tokio::test]
+async fn options_may_stand_before_the_verb_and_other_programs_verbs_lead_to_ours() {
+    let gateway = gateway(Database::Sqlite).await;
+    let shell = Shell::of_owner(&gateway);
+    let owner = shell.run(&["--json", "users", "list"]).ends(0).json();
+    assert_eq!(column(&owner, "username"), ["owner"]);
+    let nobody = "http://127.0.0.1:1";
+    for before in [&["--url", nobody][..], &["--utc", "--url=http://127.0.0.1:1"]] {
+        let refused = shell.run(&[before, &["models", "list"]].concat()).ends(3).err;
+        assert!(refused.contains(nobody), "{refused}");
+    }
+    shell.run(&["--url", nobody, "audit", "list"]).ends(3);
+    shell.run(&["--url", nobody, "chat", "m", "--", "hello"]).ends(3);
+    shell.run(&["--url", nobody]).ends(2);
+    for (verb, ours) in [("ls", "models list"), ("ps", "models list"), ("pull", "--repo"), ("run", "--start")] {
+        let refused = shell.run(&[verb]).ends(2).err;
+        assert!(refused.contains("models ") && refused.contains(ours), "{refused}");
+    }
+    let help = shell.run(&["--help"]).ends(0).out;
+    for part in ["People and access:\n", "\n  models ", "\n  doctor ", "Others: completions"] {
+        assert!(help.contains(part), "{part}: {help}");
+    }
+}
+
+#[tokio::test]
+async fn a_time_that_is_none_is_named_by_its_flag() {
+    let gateway = gateway(Database::Sqlite).await;
+    let shell = Shell::of_owner(&gateway);
+    for (line, flag, field) in [
+        ("usage list --since yesterday", "--since", "from"),
+        ("audit list --until tomorrow", "--until", "to"),
+        ("keys create k --expires soon", "--expires", "expires_at"),
+        ("tokens create t --scopes models:read --expires soon", "--expires", "expires_at"),
+    ] {
+        let refused = shell.run(&line.split(' ').collect::<Vec<_>>()).ends(6).err;
+        assert!(refused.contains(flag), "{line}: {refused}");
+        assert!(!refused.contains(&format!("`{field}`")) && !refused.contains("expires_at"), "{line}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn the_log_of_the_run_before_and_the_models_folder_have_verbs() {
+    let (gateway, _engine) = with_engine().await;
+    let shell = Shell::of_owner(&gateway);
+    shell.make(&["one"]);
+    shell.run(&["models", "start", "one", "--wait", "--timeout", "300"]).ends(0);
+    shell.run(&["models", "stop", "one", "--wait", "--timeout", "300"]).ends(0);
+    let before = async || {
+        let log = shell.run(&["models", "logs", "one", "--previous"]).ends(0).out;
+        (!log.trim().is_empty()).then_some(())
+    };
+    gantry_testkit::eventually("the log of the run before is kept", gantry_testkit::PATIENCE, before).await;
+    shell.run(&["models", "logs", "one", "--previous", "--follow"]).ends(2);
+
+    let folder = gateway.models_dir().join("org/big");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("big.gguf"), "GGUF").unwrap();
+    let files = shell.run(&["models", "files"]).ends(0).out;
+    assert!(files.lines().any(|it| it.starts_with("org/big ") && it.contains("GGUF")), "{files}");
+}

@@ -82,7 +82,8 @@ async fn a_backup_of_a_gateway_that_runs_serves_elsewhere() {
     owner.post("/admin/orgs", &json!({ "name": "Analysts" })).await.expect(201);
     let (_, client) = owner.new_key(&json!({ "name": "kept" })).await;
     let shell = Shell::of_owner(&original);
-    let dir = shell.home.path().join("backup");
+    // The folder above it is not there yet, as on a machine that was never backed up.
+    let dir = shell.home.path().join("backups/monday");
     let to = dir.to_str().unwrap();
     let flags = settings_of(&original);
     let made = shell.run(&[&["backup", to][..], &words(&flags)].concat()).ends(0);

@@ -252,3 +252,26 @@ async fn a_table_does_not_let_names_command_the_terminal() {
         out.ends(5);
     }
 }
+
+#[tokio::test]
+async fn a_user_has_limits_and_a_password_from_a_file() {
+    let gateway = gateway(Database::Sqlite).await;
+    let shell = Shell::of_owner(&gateway);
+    let file = shell.home.path().join("password");
+    std::fs::write(&file, "joes-password\n").unwrap();
+    let file = file.to_str().unwrap();
+    let made = ["users", "create", "joe", "--rpm", "60", "--model", "qwen", "--password-file", file, "--json"];
+    let joe = shell.run(&made).ends(0).json();
+    assert_eq!((&joe["rpm_limit"], &joe["models"]), (&json!(60), &json!(["qwen"])));
+    let shown = shell.run(&["users", "show", "joe"]).ends(0).out;
+    assert!(shown.contains("60 requests/min") && shown.contains("qwen"), "{shown}");
+    shell.run(&["users", "set", "joe", "--rpm", "none", "--budget-day", "5M", "--all-models"]).ends(0);
+    let joe = shell.run(&["users", "show", "joe", "--json"]).ends(0).json();
+    assert_eq!(joe["budget_tokens_day"], 5_000_000, "{joe}");
+    assert!(joe["rpm_limit"].is_null() && joe["models"].is_null(), "{joe}");
+    shell.run(&["users", "show", "nobody"]).ends(5);
+    let joes = Shell::at(&gateway.url);
+    let signed_in = joes.run(&["login", "joe", "--password-file", file]).ends(0).out;
+    assert!(signed_in.contains("as joe"), "{signed_in}");
+    joes.run(&["login", "joe", "--password-file", "no/such/file"]).ends(2);
+}
