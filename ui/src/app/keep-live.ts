@@ -3,7 +3,8 @@ import { useEffect } from "react";
 import { watchCalls } from "@/api/client";
 import { sessionKeys } from "@/data/query-keys";
 import { useMay, useMe } from "@/data/session";
-import { gatewayAnswered, gatewayLost, keepLive } from "@/live/events";
+import { gatewayAnswered, gatewayLost } from "@/live/events";
+import { shareEvents } from "@/live/leader";
 import { signedOut, useSignedOut } from "./signed-out";
 
 /** Keeps the cache true while somebody is signed in, and notices when the session or the gateway is gone. */
@@ -26,7 +27,7 @@ export function useKeepLive(): void {
   useEffect(() => {
     if (id === undefined || out) return;
     const end = new AbortController();
-    void keepLive(client, events, end.signal);
+    void shareEvents(client, events, id, end.signal);
     return () => end.abort();
   }, [client, id, events, out]);
 }
