@@ -52,6 +52,17 @@ export default async function () {
     page.forbid();
   });
 
+  await test("after a file was chosen with the keyboard, the keyboard goes on from there", async () => {
+    await page.goto(`${gateway.ui}/models/new`);
+    const file = page.getByRole("list", { name: "In the models folder" }).getByRole("button", { name: /tiny/ });
+    await file.waitFor();
+    await file.focus();
+    await page.keyboard.press("Enter");
+    await button("Choose something else").waitFor();
+    await page.keyboard.press("Tab");
+    assert.ok(await button("Choose something else").evaluate((it) => it === document.activeElement));
+  });
+
   await test("a page whose first question is lost asks again for as long as it takes", async () => {
     const slow = await gateway.page({ as: "ada" });
     slow.allow(/^lost GET \/auth\/me/, /^console: /);
