@@ -5,6 +5,7 @@ import { sessionKeys } from "@/data/query-keys";
 import { useMay, useMe } from "@/data/session";
 import { gatewayAnswered, gatewayLost } from "@/live/events";
 import { shareEvents } from "@/live/leader";
+import { useSharedSession } from "./other-tabs";
 import { signedOut, useSignedOut } from "./signed-out";
 
 /** Keeps the cache true while somebody is signed in, and notices when the session or the gateway is gone. */
@@ -23,6 +24,7 @@ export function useKeepLive(): void {
     });
     return () => watchCalls({});
   }, [client]);
+  useSharedSession(me?.username);
   const id = me?.id;
   useEffect(() => {
     if (id === undefined || out) return;
