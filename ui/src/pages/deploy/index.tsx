@@ -1,4 +1,4 @@
-import { type ReactNode, useEffect, useRef } from "react";
+import { type ReactNode, useLayoutEffect, useRef } from "react";
 import { Gate } from "@/app/gate";
 import { useT as useCommonT } from "@/i18n";
 import { Link } from "@/kit/link";
@@ -43,7 +43,7 @@ export default function Page() {
 function Step({ of, children }: { of: string; children: ReactNode }) {
   const place = useRef<HTMLDivElement>(null);
   const before = useRef(of);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (before.current === of) return;
     before.current = of;
     const { activeElement } = document;
