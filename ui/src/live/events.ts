@@ -18,10 +18,14 @@ export function tryNow(): void {
   wake?.();
 }
 
-/** Has another tab, which reads the events, hear what requests of this one find out. */
-export function tellInstead(to: { tryNow: () => void; lost: () => void } | undefined): void {
-  wake = to?.tryNow;
-  noticed = to?.lost;
+/** Has another tab, which reads the events, hear what requests of this one find out. Returns what ends that. */
+export function tellInstead(to: { tryNow: () => void; lost: () => void }): () => void {
+  wake = to.tryNow;
+  noticed = to.lost;
+  return () => {
+    if (wake === to.tryNow) wake = undefined;
+    if (noticed === to.lost) noticed = undefined;
+  };
 }
 
 /** Says that a request found the gateway lost: the connection is tested at once. */
@@ -130,7 +134,7 @@ async function readEvents(
     return parser.retry;
   } finally {
     clearTimeout(timer);
-    noticed = undefined;
+    if (noticed === end) noticed = undefined;
     signal.removeEventListener("abort", end);
     setConnection({ live: false });
   }

@@ -89,7 +89,7 @@ function follow(client: QueryClient, place: Place, channel: Channel, onSilent: (
     }
   };
   channel.addEventListener("message", heard);
-  tellInstead({ tryNow: () => post("try"), lost: () => post("lost") });
+  const untell = tellInstead({ tryNow: () => post("try"), lost: () => post("lost") });
   post("hello");
   const asking = setInterval(() => {
     if (!answered) onSilent();
@@ -99,7 +99,7 @@ function follow(client: QueryClient, place: Place, channel: Channel, onSilent: (
   return () => {
     clearInterval(asking);
     clearTimeout(due);
-    tellInstead(undefined);
+    untell();
     channel.removeEventListener("message", heard);
   };
 }
