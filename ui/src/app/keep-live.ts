@@ -3,7 +3,7 @@ import { useEffect } from "react";
 import { watchCalls } from "@/api/client";
 import { sessionKeys } from "@/data/query-keys";
 import { useMay, useMe } from "@/data/session";
-import { gatewayAnswered, gatewayLost } from "@/live/events";
+import { gatewayAnswered, gatewayLost, tryNow } from "@/live/events";
 import { shareEvents } from "@/live/leader";
 import { useSharedSession } from "./other-tabs";
 import { signedOut, useSignedOut } from "./signed-out";
@@ -22,7 +22,12 @@ export function useKeepLive(): void {
       answered: gatewayAnswered,
       lost: gatewayLost,
     });
-    return () => watchCalls({});
+    // The browser knows when it has a network again.
+    window.addEventListener("online", tryNow);
+    return () => {
+      watchCalls({});
+      window.removeEventListener("online", tryNow);
+    };
   }, [client]);
   useSharedSession(me?.username);
   const id = me?.id;
