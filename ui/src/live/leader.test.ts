@@ -4,7 +4,11 @@ import type { Model } from "@/api/types";
 import { modelKeys } from "@/data/query-keys";
 import type { Shared } from "./leader";
 
-type Stream = { lastId: string | null; send: (id: number, event: string, data: unknown) => void; ended: boolean };
+type Stream = {
+  lastId: string | null;
+  send: (id: number, event: string, data: unknown) => void;
+  ended: boolean;
+};
 
 /** The streams of events that tabs have opened, the oldest first. */
 let streams: Stream[];

@@ -2,7 +2,16 @@ import type { QueryClient } from "@tanstack/react-query";
 import { isAbort } from "@/api/errors";
 import type { ServerEvent } from "@/api/stream";
 import { type Connection, connection, onConnection, setConnection } from "./connection";
-import { type EventsOf, gatewayLost, keepLive, type Place, type Told, take, tellInstead, tryNow } from "./events";
+import {
+  type EventsOf,
+  gatewayLost,
+  keepLive,
+  type Place,
+  type Told,
+  take,
+  tellInstead,
+  tryNow,
+} from "./events";
 import { askForLive } from "./patch";
 import { whileVisible } from "./visible";
 

@@ -65,7 +65,9 @@ it("has no text for people outside of the dictionaries", () => {
 it("swallows no error without saying where it is shown", () => {
   const empty = /catch\s*(?:\([^)]*\))?\s*\{\s*\}|\.catch\(\(\) => \{\s*\}\)|^\s*\(\) => \{\s*\},$/m;
   const wrong = files
-    .filter(({ path, text }) => !path.includes(".test.") && !path.startsWith("pages/kit/") && empty.test(text))
+    .filter(
+      ({ path, text }) => !path.includes(".test.") && !path.startsWith("pages/kit/") && empty.test(text),
+    )
     .map(({ path }) => path);
   expect(wrong).toEqual([]);
 });

@@ -58,7 +58,8 @@ const GGUF = /[-_.]gguf(?::|$)/i;
  */
 export function settingsOfRepository(repo: string, found: Repository | undefined): Settings {
   const best = found?.engine_recommendation;
-  const engine = best && best.recommended_engine !== "none" ? best.recommended_engine : GGUF.test(repo) ? "llamacpp" : "vllm";
+  const byName = GGUF.test(repo) ? "llamacpp" : "vllm";
+  const engine = best && best.recommended_engine !== "none" ? best.recommended_engine : byName;
   return { engine_type: engine, task: taskOf(found), repo_id: repo, mode: "online" };
 }
 

@@ -17,7 +17,8 @@ export function newestOf(models: { model: Model; at: string | undefined }[], row
     if (!known) groups.set(key, { kind: "requests", row, count: row.requests, at: row.created_at });
     else {
       known.count += row.requests;
-      if (Date.parse(row.created_at) > Date.parse(known.at)) Object.assign(known, { row, at: row.created_at });
+      if (Date.parse(row.created_at) > Date.parse(known.at))
+        Object.assign(known, { row, at: row.created_at });
     }
   }
   const time = ({ at }: Failed) => (at === undefined ? Number.POSITIVE_INFINITY : Date.parse(at));

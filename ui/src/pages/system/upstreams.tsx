@@ -79,7 +79,9 @@ function useColumns(open: string, setOpen: (to: string) => void): Column<Upstrea
   const models = useModels().data;
   // A model that does not run is what its own page says: it may have failed, or be starting.
   const ofModel = (it: Upstream) =>
-    it.source === "managed" ? models?.find((model) => model.served_name === it.served_name)?.state : undefined;
+    it.source === "managed"
+      ? models?.find((model) => model.served_name === it.served_name)?.state
+      : undefined;
   const stateOf = (it: Upstream) =>
     it.url === null ? (ofModel(it) ?? "stopped") : it.healthy ? "healthy" : "unhealthy";
   return [

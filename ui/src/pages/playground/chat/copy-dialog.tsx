@@ -41,7 +41,9 @@ export function CopyDialog({ onClose, session, turns, body }: CopyDialogProps) {
       description={t.copy.text}
       footer={
         <>
-          <Button onClick={() => downloadText(text, `${name}.md`, "text/markdown")}>{t.copy.saveMarkdown}</Button>
+          <Button onClick={() => downloadText(text, `${name}.md`, "text/markdown")}>
+            {t.copy.saveMarkdown}
+          </Button>
           {chat && (
             <Button
               onClick={() => downloadText(JSON.stringify(chat, null, 2), `${name}.json`, "application/json")}
