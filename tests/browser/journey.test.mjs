@@ -74,8 +74,9 @@ export default async function () {
       return shown.length > 0 ? shown : (await running.isVisible()) && [];
     });
     if (!real && phases.length > 0) {
-      for (const phase of ["Container", "Weights", "Warm-up", "Ready"])
+      for (const phase of ["Engine", "Weights", "Warm-up", "Ready"])
         assert.ok(phases.some((it) => it.includes(phase)), `${phase} is a phase: ${phases}`);
+      assert.ok(!phases.some((it) => /Image|Container/.test(it)), `processes have no image and no container: ${phases}`);
     }
     await running.waitFor();
   });

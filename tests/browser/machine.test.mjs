@@ -220,6 +220,7 @@ export default async function () {
     await api("PATCH", `/admin/models/${model}`, { stream_idle_timeout_sec: 123 });
     await open("/audit?action=model.change", "Audit");
     await see("1 of 1 rows");
+    await page.getByRole("row", { name: new RegExp(`Model\\s*tiny\\s*${model}`) }).waitFor();
     await button("ada changed a model").click();
     await dialog.getByRole("row", { name: "stream_idle_timeout_sec not set 123" }).waitFor();
     await look(page, "audit-row");

@@ -1,6 +1,7 @@
 // The playground: questions, answers, what goes wrong meanwhile, parameters, pictures, models side by side, vectors and ranks.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { startEngine } from "./engine.mjs";
@@ -175,6 +176,11 @@ export default async function () {
       await dialog.getByText(words).first().waitFor();
     }
     await look(page, "playground-copy");
+    for (const [name, type, words] of [["Save as Markdown", /\.md$/, "**You:**"], ["Save as JSON", /\.json$/, '"messages"']]) {
+      const [file] = await Promise.all([page.waitForEvent("download"), dialog.getByRole("button", { name }).click()]);
+      assert.match(file.suggestedFilename(), type);
+      assert.ok(readFileSync(await file.path(), "utf8").includes(words));
+    }
     await escape(page);
   });
 

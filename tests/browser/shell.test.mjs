@@ -307,11 +307,49 @@ export default async function () {
     await other.getByRole("link", { name: "two-tabs" }).waitFor();
     await api("DELETE", `/admin/models/${model.id}`);
     await other.getByRole("link", { name: "two-tabs" }).waitFor({ state: "detached" });
+    other.allow(/^401 /);
     await rail(page).getByRole("button", { name: /ada/ }).click();
     await page.getByRole("menuitem", { name: "Sign out" }).click();
     await heading(page, "Sign in").waitFor();
-    other.allow(/^401 /);
-    await rail(other).getByRole("link", { name: "Users", exact: true }).click();
-    await other.getByRole("dialog", { name: "You are signed out" }).or(heading(other, "Sign in")).first().waitFor();
+    await heading(other, "Sign in").waitFor();
+  });
+
+  await test("a user who signs out has signed out in every tab, and nothing that they wrote stays in the browser", async () => {
+    const theirs = await gateway.page({ as: "the-user" });
+    await open("/playground", "Playground", theirs);
+    await theirs.evaluate(() => localStorage.setItem("gantry.playground.999.draft.new", '"of somebody else"'));
+    const { id } = await theirs.evaluate(() => fetch("/auth/me").then((it) => it.json())).then((it) => it.user);
+    await theirs.evaluate((of) => localStorage.setItem(`gantry.playground.${of}.draft.new`, '"a secret question"'), id);
+    const other = await openPage(theirs.context());
+    await open("/usage", "Usage", other);
+    for (const tab of [theirs, other]) tab.allow(/^401 /);
+    await rail(theirs).getByRole("button", { name: /the-user/ }).click();
+    await theirs.getByRole("menuitem", { name: "Sign out" }).click();
+    await heading(theirs, "Sign in").waitFor();
+    await heading(other, "Sign in").waitFor();
+    const kept = await other.evaluate(() => JSON.stringify({ ...localStorage }));
+    assert.ok(!kept.includes("a secret question"), "a draft goes with its account");
+    assert.ok(kept.includes("of somebody else"));
+    await other.close();
+    await theirs.close();
+  });
+
+  await test("a session that ended is there again in all tabs when somebody signs in again in one", async () => {
+    const theirs = await gateway.page({ as: "the-user" });
+    await open("/usage", "Usage", theirs);
+    const other = await openPage(theirs.context());
+    await open("/usage", "Usage", other);
+    for (const tab of [theirs, other]) tab.allow(/^401 /);
+    await theirs.context().clearCookies();
+    const again = (tab) => tab.getByRole("dialog", { name: "You are signed out" });
+    for (const tab of [theirs, other]) {
+      await rail(tab).getByRole("link", { name: "Keys", exact: true }).click();
+      await again(tab).waitFor();
+    }
+    await again(theirs).getByLabel("Password", { exact: true }).fill(PASSWORD);
+    await again(theirs).getByRole("button", { name: "Sign in", exact: true }).click();
+    for (const tab of [theirs, other]) await again(tab).waitFor({ state: "detached" });
+    await other.close();
+    await theirs.close();
   });
 }

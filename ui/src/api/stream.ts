@@ -98,6 +98,8 @@ export async function* stream(id: OperationId, options: StreamOptions): AsyncGen
     if (isAbort(error) || options.signal.aborted) return;
     throw new NetworkError(String(error));
   } finally {
-    await reader.cancel().catch(() => {});
+    await reader.cancel().catch(() => {
+      // What has ended with an error can't be cancelled.
+    });
   }
 }

@@ -8,6 +8,7 @@ import { Button } from "@/kit/button";
 import { CodeBlock } from "@/kit/code-block";
 import { ErrorState } from "@/kit/error-state";
 import { useConnection } from "@/live/connection";
+import { useAskedAgain } from "./asked-again";
 import { loadAgain } from "./load-again";
 import { PagePending } from "./pending";
 
@@ -22,6 +23,7 @@ export function PageError({ error: thrown, reset }: { error: unknown; reset: () 
     reset();
     void router.invalidate();
   };
+  useAskedAgain(thrown, again);
   if (error instanceof PartError) return <PartLost error={error} />;
   if (error instanceof ApiError || error instanceof NetworkError)
     return <ErrorState error={error} onRetry={again} />;

@@ -3,7 +3,9 @@ import { useEffect } from "react";
 import { watchCalls } from "@/api/client";
 import { sessionKeys } from "@/data/query-keys";
 import { useMay, useMe } from "@/data/session";
-import { gatewayAnswered, gatewayLost, keepLive } from "@/live/events";
+import { gatewayAnswered, gatewayLost, tryNow } from "@/live/events";
+import { shareEvents } from "@/live/leader";
+import { useSharedSession } from "./other-tabs";
 import { signedOut, useSignedOut } from "./signed-out";
 
 /** Keeps the cache true while somebody is signed in, and notices when the session or the gateway is gone. */
@@ -20,13 +22,19 @@ export function useKeepLive(): void {
       answered: gatewayAnswered,
       lost: gatewayLost,
     });
-    return () => watchCalls({});
+    // The browser knows when it has a network again.
+    window.addEventListener("online", tryNow);
+    return () => {
+      watchCalls({});
+      window.removeEventListener("online", tryNow);
+    };
   }, [client]);
+  useSharedSession(me?.username);
   const id = me?.id;
   useEffect(() => {
     if (id === undefined || out) return;
     const end = new AbortController();
-    void keepLive(client, events, end.signal);
+    void shareEvents(client, events, id, end.signal);
     return () => end.abort();
   }, [client, id, events, out]);
 }

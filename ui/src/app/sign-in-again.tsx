@@ -8,6 +8,7 @@ import { Dialog } from "@/kit/dialog";
 import { ErrorNote } from "@/kit/error-state";
 import { Field } from "@/kit/field";
 import { PasswordInput, TextInput } from "@/kit/inputs";
+import { tellTabs } from "./other-tabs";
 import { signedOut, useSignedOut } from "./signed-out";
 
 /** Asks to sign in again over the page, which stays as it is: nothing that was typed is lost. */
@@ -26,6 +27,7 @@ function Asking({ username }: { username: string }) {
   const [password, setPassword] = useState("");
   const again = () => {
     signedOut(false);
+    tellTabs({ say: "in", username });
     void client.invalidateQueries();
   };
   const submit = (event: FormEvent) => {

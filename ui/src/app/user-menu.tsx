@@ -4,9 +4,10 @@ import { useMe, useSignOut } from "@/data/session";
 import { useLanguage, useT } from "@/i18n";
 import type { Language } from "@/i18n/format";
 import { cn } from "@/kit/cn";
-import { forgetKept } from "@/kit/kept";
+import { forgetAccount } from "@/kit/kept";
 import { Menu, type MenuItem } from "@/kit/menu";
 import { toastError } from "@/kit/toast";
+import { leave, tellTabs } from "./other-tabs";
 import { setTheme, type Theme, useTheme } from "./theme";
 
 const THEMES: Theme[] = ["system", "light", "dark"];
@@ -44,13 +45,13 @@ export function UserMenu({ folded }: { folded?: boolean }) {
   const signOut = useSignOut();
   const appearance = useAppearanceItems();
   if (!me) return null;
-  const leave = () =>
+  const out = () =>
     signOut.mutate(undefined, {
       onError: (error) => toastError(error),
-      // A load anew: nothing of the session is left in the memory of the page, and no query asks without it.
       onSuccess: () => {
-        forgetKept();
-        location.assign("/ui/login");
+        forgetAccount(me.id);
+        tellTabs({ say: "out" });
+        leave();
       },
     });
   const items: MenuItem[] = [
@@ -58,7 +59,7 @@ export function UserMenu({ folded }: { folded?: boolean }) {
     { kind: "line" },
     ...appearance,
     { kind: "line" },
-    { label: t.do.signOut, icon: LogOut, onSelect: leave },
+    { label: t.do.signOut, icon: LogOut, onSelect: out },
   ];
   return (
     <Menu

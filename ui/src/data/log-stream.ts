@@ -1,21 +1,32 @@
 import { useEffect, useMemo, useSyncExternalStore } from "react";
 import { ApiError, isAbort } from "@/api/errors";
 import { stream } from "@/api/stream";
+import { whileVisible } from "@/live/visible";
 
 /** How many lines are kept; older ones are dropped. */
 export const MOST_LINES = 100_000;
 /** The gateway sends no more of the past than this. */
 export const MOST_HISTORY = 20_000;
 
-/** A log that is being read. `first` is the number of the first line that is kept, counted from the first that came. */
-export type Log = { lines: string[]; first: number; state: "reading" | "waiting" | "ended"; error: unknown };
+/**
+ * A log that is being read. `first` is the number of the first line that is kept, counted from the first that came; `reading` is the
+ * number of times that the log was read from its beginning: its lines are others then.
+ */
+export type Log = {
+  lines: string[];
+  first: number;
+  reading: number;
+  state: "reading" | "waiting" | "ended";
+  error: unknown;
+};
 
-const EMPTY: Log = { lines: [], first: 0, state: "reading", error: undefined };
+const EMPTY: Log = { lines: [], first: 0, reading: 0, state: "reading", error: undefined };
 
 /** Collects lines, and says ten times a second at most that there are new ones. */
 class LogBuffer {
   #log: Log = EMPTY;
   #new: string[] = [];
+  #over = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #listeners = new Set<() => void>();
 
@@ -33,7 +44,9 @@ class LogBuffer {
   flush(change: Partial<Pick<Log, "state" | "error">>, restart = false): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const before = restart ? EMPTY : this.#log;
+    const anew = restart || (this.#over && this.#new.length > 0);
+    if (anew) this.#over = false;
+    const before = anew ? { ...EMPTY, reading: this.#log.reading + 1 } : this.#log;
     let { lines, first } = before;
     if (this.#new.length > 0) {
       lines = lines.concat(this.#new);
@@ -52,6 +65,13 @@ class LogBuffer {
     this.#new = [];
     this.flush({ state: "reading", error: undefined }, true);
   }
+
+  /** The log is read once more: what is shown stays until it comes. */
+  again(): void {
+    this.#new = [];
+    this.#over = true;
+    this.flush({ state: "reading", error: undefined });
+  }
 }
 
 const lineOf = (data: string): string => {
@@ -61,7 +81,7 @@ const lineOf = (data: string): string => {
 
 async function read(buffer: LogBuffer, id: number, tail: number, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
-    buffer.restart();
+    buffer.again();
     try {
       const query = { tail, follow: "true" };
       let burst = 0;
@@ -71,6 +91,7 @@ async function read(buffer: LogBuffer, id: number, tail: number, signal: AbortSi
         // A long past comes at once: the page must stay usable while it is read.
         if (burst % 1000 === 0) await new Promise((done) => setTimeout(done));
       }
+      if (signal.aborted) return;
       return buffer.flush({ state: "ended" });
     } catch (error) {
       if (signal.aborted || isAbort(error)) return;
@@ -82,14 +103,15 @@ async function read(buffer: LogBuffer, id: number, tail: number, signal: AbortSi
   }
 }
 
-/** The last lines of a model's log, and every line that comes. `run` starts it anew: with another state there may be another log; without one there is no engine to listen to. */
+/** The last lines of a model's log, and every line that comes while the tab is in sight. `run` starts it anew: with another state there may be another log; without one there is no engine to listen to. */
 export function useLogStream(id: number, tail: number, run: string | null): Log {
   const buffer = useMemo(() => new LogBuffer(), []);
 
   useEffect(() => {
     if (run === null) return buffer.flush({ state: "ended", error: undefined }, true);
     const end = new AbortController();
-    void read(buffer, id, tail, end.signal);
+    buffer.restart();
+    void whileVisible(end.signal, (inSight) => read(buffer, id, tail, inSight));
     return () => end.abort();
   }, [buffer, id, tail, run]);
   return useSyncExternalStore(buffer.subscribe, buffer.snapshot);

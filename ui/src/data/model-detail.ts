@@ -1,15 +1,23 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { queryOptions, useMutation, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
 import { call } from "@/api/client";
 import type { Body, Model, ModelState } from "@/api/types";
 import { modelKeys } from "./query-keys";
 
-/** The newest changes of a model's state. They are asked for again whenever the state is another one. */
-export function useModelEvents(id: number, state: ModelState, limit = 50) {
-  return useQuery({
+const modelEventsQuery = (id: number, state: ModelState, limit: number) =>
+  queryOptions({
     queryKey: [...modelKeys.all, "events", id, limit, state],
     queryFn: ({ signal }) => call("listModelEvents", { path: { id }, query: { limit }, signal }),
     staleTime: 60_000,
   });
+
+/** The newest changes of a model's state. They are asked for again whenever the state is another one. */
+export const useModelEvents = (id: number, state: ModelState, limit = 50) =>
+  useQuery(modelEventsQuery(id, state, limit));
+
+/** These models, each with the time from which it has the state that it has, once that is known. */
+export function useStateSince(models: Model[]): { model: Model; at: string | undefined }[] {
+  const events = useQueries({ queries: models.map((it) => modelEventsQuery(it.id, it.state, 1)) });
+  return models.map((model, place) => ({ model, at: events[place]?.data?.[0]?.at }));
 }
 
 /** How far a start is: since when it is under way, and after how long it fails. */

@@ -6,6 +6,7 @@ export const modelKeys = {
   all: ["models"],
   lists: ["models", "list"],
   list: (archived: boolean) => ["models", "list", { archived }],
+  ones: ["models", "one"],
   one: (id: number) => ["models", "one", id],
   own: ["models", "own"],
   pulls: ["models", "pulls"],

@@ -3,6 +3,7 @@ import { ApiError, NetworkError, PartError } from "@/api/errors";
 import { type Dictionary, useT } from "@/i18n";
 import { Button } from "./button";
 import { CopyButton } from "./copy";
+import { sentence } from "./sentence";
 
 /** What an error says to people: what happened, and what to do. */
 export function describe(
@@ -21,12 +22,6 @@ export function describe(
     return { message: sentence(error.message), todo, requestId: error.requestId };
   }
   return { message: error instanceof Error ? error.message : String(error), requestId: null };
-}
-
-/** The gateway's messages are parts of sentences. */
-function sentence(text: string): string {
-  const first = text.charAt(0).toUpperCase() + text.slice(1);
-  return /[.:!?]$/.test(first) ? first : `${first}.`;
 }
 
 /** Shows the id of a request, by which an operator finds the request in the gateway's log. */

@@ -8,7 +8,7 @@ const error = (...params: string[]) =>
 it("puts errors on their fields, nested ones on the field that holds them", () => {
   const errors = formErrors(error("name", "lora_adapters[0].path"), ["name", "lora_adapters"]);
   expect(errors.of("name")).toBe("Name is wrong");
-  expect(errors.of("lora_adapters")).toBe("Lora_adapters[0].path is wrong");
+  expect(errors.of("lora_adapters")).toBe("lora_adapters[0].path is wrong");
   expect(errors.rest).toBeUndefined();
 });
 

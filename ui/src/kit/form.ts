@@ -1,4 +1,5 @@
 import { ApiError } from "@/api/errors";
+import { capitalised } from "./sentence";
 
 /** The parts of an error that belong to fields, and what is left for the form as a whole. */
 export type FormErrors = { of: (field: string) => string | undefined; rest: unknown };
@@ -15,7 +16,7 @@ export function formErrors(error: unknown, fields: readonly string[]): FormError
   for (const { param, message } of error.fields) {
     const field = fields.includes(param) ? param : param.split(/[.[]/)[0];
     if (field === undefined || !fields.includes(field)) left = true;
-    else if (!placed.has(field)) placed.set(field, message.charAt(0).toUpperCase() + message.slice(1));
+    else if (!placed.has(field)) placed.set(field, capitalised(message));
   }
   return { of: (field) => placed.get(field), rest: left ? error : undefined };
 }

@@ -30,6 +30,19 @@ export function forgetKept(): void {
   }
 }
 
+/** The beginning of the names under which this browser keeps what an account wrote, over a reload and for all tabs. */
+export const placeOf = (account: number): string => `gantry.playground.${account}.`;
+
+/** Forgets what an account wrote in this browser. */
+export function forgetAccount(account: number): void {
+  const place = placeOf(account);
+  try {
+    for (const key of Object.keys(localStorage)) if (key.startsWith(place)) localStorage.removeItem(key);
+  } catch {
+    // Then nothing was kept.
+  }
+}
+
 /** Says who signed in: what somebody else typed in this tab is forgotten. */
 export function claimKept(username: string): void {
   if (kept("of") !== username) forgetKept();

@@ -1,7 +1,7 @@
 import type { QueryClient } from "@tanstack/react-query";
 import { call } from "@/api/client";
 import { ApiError, NetworkError } from "@/api/errors";
-import { SseParser, stream } from "@/api/stream";
+import { type ServerEvent, SseParser, stream } from "@/api/stream";
 import { connection, setConnection } from "./connection";
 import { patch } from "./patch";
 
@@ -16,6 +16,16 @@ let noticed: (() => void) | undefined;
 /** Tries to reach the gateway now, and not at the next try. */
 export function tryNow(): void {
   wake?.();
+}
+
+/** Has another tab, which reads the events, hear what requests of this one find out. Returns what ends that. */
+export function tellInstead(to: { tryNow: () => void; lost: () => void }): () => void {
+  wake = to.tryNow;
+  noticed = to.lost;
+  return () => {
+    if (wake === to.tryNow) wake = undefined;
+    if (noticed === to.lost) noticed = undefined;
+  };
 }
 
 /** Says that a request found the gateway lost: the connection is tested at once. */
@@ -72,25 +82,45 @@ async function answers(signal: AbortSignal): Promise<boolean> {
 /** The streams of events: of everything, for those who may read it, and of the models that one may call. */
 export type EventsOf = "streamEvents" | "streamOwnEvents";
 
-/** Reads events until the connection ends. Throws why it could not be made. */
+/** Up to where events were read, by this tab or by the one that read before it: a new connection goes on from there. */
+export type Place = { lastId: string };
+
+/** Who is told of each event, and of gaps in which events may have been missed. */
+export type Told = { event: (it: ServerEvent) => void; gap: () => void };
+
+/** Puts one event into the cache. */
+export function take(client: QueryClient, place: Place, { event, data, id }: ServerEvent): void {
+  // After a lag everything has to be sent anew.
+  place.lastId = event === "lag" ? "" : id;
+  patch(client, event, data);
+}
+
+/** Reads events until the connection ends. Throws why it could not be made. Returns after how many ms to ask again, if that was said. */
 async function readEvents(
   client: QueryClient,
   of: EventsOf,
-  parser: SseParser,
+  place: Place,
+  told: Told,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<number | null> {
+  const parser = new SseParser();
+  parser.lastId = place.lastId;
   const ended = new AbortController();
   const end = () => ended.abort();
   signal.addEventListener("abort", end, { once: true });
   noticed = end;
   let timer = setTimeout(end, SILENT_TOO_LONG);
   try {
-    const headers: Record<string, string> = parser.lastId ? { "last-event-id": parser.lastId } : {};
+    const headers: Record<string, string> = place.lastId ? { "last-event-id": place.lastId } : {};
     const heard = () => {
       clearTimeout(timer);
       timer = setTimeout(end, SILENT_TOO_LONG);
+      const { lostSince } = connection();
+      setConnection({ live: true, lostSince: null, nextTry: null });
+      // The tab that read before has left while the gateway was lost.
+      if (lostSince !== null) missed(client, told);
     };
-    for await (const { event, data } of stream(of, {
+    for await (const event of stream(of, {
       headers,
       parser,
       signal: ended.signal,
@@ -98,27 +128,38 @@ async function readEvents(
       // Something on the way may refuse streams only: then pages poll.
       quiet: true,
     })) {
-      setConnection({ live: true, lostSince: null, nextTry: null });
-      patch(client, event, data);
-      if (event === "lag") parser.lastId = "";
+      told.event(event);
+      take(client, place, event);
     }
+    return parser.retry;
   } finally {
     clearTimeout(timer);
-    noticed = undefined;
+    if (noticed === end) noticed = undefined;
     signal.removeEventListener("abort", end);
     setConnection({ live: false });
   }
 }
 
+function missed(client: QueryClient, told: Told): void {
+  void client.invalidateQueries();
+  told.gap();
+}
+
 /**
- * Keeps the cache true by events for as long as `signal` lets it. After a gap everything is asked for again, as events may have
- * been missed.
+ * Keeps the cache true by events until `signal` ends it, or the session has ended. After a gap everything is asked for again, as
+ * events may have been missed.
  */
-export async function keepLive(client: QueryClient, of: EventsOf, signal: AbortSignal): Promise<void> {
-  const parser = new SseParser();
+export async function keepLive(
+  client: QueryClient,
+  of: EventsOf,
+  place: Place,
+  told: Told,
+  signal: AbortSignal,
+): Promise<void> {
   while (!signal.aborted) {
+    let retry: number | null = null;
     try {
-      await readEvents(client, of, parser, signal);
+      retry = await readEvents(client, of, place, told, signal);
     } catch (error) {
       if (signal.aborted) return;
       // Signed out, too many streams, or not allowed: pages poll until the next try.
@@ -131,12 +172,12 @@ export async function keepLive(client: QueryClient, of: EventsOf, signal: AbortS
     if (signal.aborted) return;
     if (connection().lostSince === null && (await answers(signal))) {
       // The stream ended by itself: a proxy's limit, a drain, or the reader was too slow.
-      await sleep(parser.retry ?? FIRST_WAIT, signal);
+      await sleep(retry ?? FIRST_WAIT, signal);
       continue;
     }
     await untilBack(signal);
     const wasLost = connection().lostSince;
     setConnection({ lostSince: null, nextTry: null });
-    if (wasLost !== null) void client.invalidateQueries();
+    if (wasLost !== null) missed(client, told);
   }
 }

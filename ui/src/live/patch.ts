@@ -103,6 +103,14 @@ function askForStates(client: QueryClient): void {
   }
 }
 
+/** Asks again for what events keep true: some may have come between the answers and the moment from which a tab hears them. */
+export function askForLive(client: QueryClient): void {
+  askAgain(client, modelKeys.lists, true);
+  askAgain(client, modelKeys.ones, true);
+  askForStates(client);
+  askAgain(client, jobKeys.records, true);
+}
+
 /** Puts one event into the cache. Events of logs are for their own readers. */
 export function patch(client: QueryClient, event: string, data: string): void {
   const read = <K extends keyof LiveEvents>(): LiveEvents[K] => JSON.parse(data) as LiveEvents[K];

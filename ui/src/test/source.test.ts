@@ -62,6 +62,16 @@ it("has no text for people outside of the dictionaries", () => {
   expect(wrong).toEqual([]);
 });
 
+it("swallows no error without saying where it is shown", () => {
+  const empty = /catch\s*(?:\([^)]*\))?\s*\{\s*\}|\.catch\(\(\) => \{\s*\}\)|^\s*\(\) => \{\s*\},$/m;
+  const wrong = files
+    .filter(
+      ({ path, text }) => !path.includes(".test.") && !path.startsWith("pages/kit/") && empty.test(text),
+    )
+    .map(({ path }) => path);
+  expect(wrong).toEqual([]);
+});
+
 it("has files of one subject: none is longer than 300 lines", () => {
   const long = files
     .filter(({ path, text }) => !path.startsWith("api/operations") && text.split("\n").length > 301)

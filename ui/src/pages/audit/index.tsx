@@ -1,6 +1,7 @@
-import { useEffect, useState } from "react";
+import { useEffect, useMemo, useState } from "react";
 import { Gate } from "@/app/gate";
 import { type AuditRow, useAuditLog, useAuditTotal } from "@/data/audit";
+import { useModels } from "@/data/models";
 import { useT as useCommonT, useFormat } from "@/i18n";
 import { Button } from "@/kit/button";
 import { EmptyState } from "@/kit/empty-state";
@@ -12,6 +13,7 @@ import { useUrlState } from "@/kit/url-state";
 import { ChainState } from "./chain-state";
 import { changesOf } from "./changes";
 import { Filters, useFilter } from "./filters";
+import { namesOf } from "./names";
 import { RowDrawer } from "./row-drawer";
 import { useT } from "./t";
 import { actionText, actorText } from "./words";
@@ -49,6 +51,8 @@ function Audit() {
   const rows = log.data?.rows;
   const fresh = log.data && total.data !== undefined ? total.data - log.data.total : 0;
   const shown = rows?.find((it) => String(it.seq) === open);
+  const models = useModels().data;
+  const nameOf = useMemo(() => namesOf(rows ?? [], models ?? []), [rows, models]);
   return (
     <>
       <PageHeader title={c.page.audit} />
@@ -74,7 +78,7 @@ function Audit() {
         >
           <Table
             label={c.page.audit}
-            columns={useColumns(setOpen)}
+            columns={useColumns(setOpen, nameOf)}
             list={{ data: rows, error: log.error, refetch: log.refetch }}
             rowKey={(it) => it.seq}
             onRow={(it) => setOpen(String(it.seq))}
@@ -85,13 +89,16 @@ function Audit() {
             empty={<EmptyState title={filtered ? t.noMatch : t.none} command="gantry audit list" />}
           />
         </Panel>
-        {shown && <RowDrawer row={shown} onClose={() => setOpen("")} />}
+        {shown && <RowDrawer row={shown} name={nameOf(shown)} onClose={() => setOpen("")} />}
       </PageBody>
     </>
   );
 }
 
-function useColumns(setOpen: (to: string) => void): Column<AuditRow>[] {
+function useColumns(
+  setOpen: (to: string) => void,
+  nameOf: (row: AuditRow) => string | undefined,
+): Column<AuditRow>[] {
   const t = useT();
   const format = useFormat();
   return [
@@ -118,7 +125,8 @@ function useColumns(setOpen: (to: string) => void): Column<AuditRow>[] {
       cell: (it) => (
         <span className="flex min-w-0 gap-1.5">
           <span className="shrink-0 text-ink-3">{t.objects[it.object_type]}</span>
-          <Middle text={it.object_id} />
+          <Middle text={nameOf(it) ?? it.object_id} />
+          {nameOf(it) !== undefined && <span className="shrink-0 text-ink-3">{it.object_id}</span>}
         </span>
       ),
     },

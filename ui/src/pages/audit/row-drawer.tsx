@@ -49,18 +49,19 @@ function tokenPrefix(row: AuditRow): string | undefined {
 }
 
 /** All that a row says: who, when, from where, and what changed. */
-export function RowDrawer({ row, onClose }: { row: AuditRow; onClose: () => void }) {
+export function RowDrawer({
+  row,
+  name,
+  onClose,
+}: {
+  row: AuditRow;
+  /** What its object is called, if that is known. */
+  name: string | undefined;
+  onClose: () => void;
+}) {
   const t = useT();
   const format = useFormat();
   const prefix = tokenPrefix(row);
-  const name = text(
-    row.after?.served_name ??
-      row.before?.served_name ??
-      row.after?.username ??
-      row.before?.username ??
-      row.after?.name ??
-      row.before?.name,
-  );
   const facts: [ReactNode, ReactNode][] = [
     [t.detail.when, format.dateTime(row.at)],
     [t.detail.who, `${actorText(row, t)}${prefix ? ` (${t.viaToken(prefix)})` : ""}`],

@@ -104,6 +104,8 @@ export const de: typeof en = {
   startAnew: "Neu beginnen",
   checking: "Wird geprüft",
   ready: "Nichts spricht gegen einen Start.",
+  unread: "Was das Repository enthält, ist nicht bekannt.",
+  refused: "So kann nicht gespeichert werden: Ein Name ist vergeben.",
   errors: (count) => (count === 1 ? "1 Grund gegen einen Start" : `${count} Gründe gegen einen Start`),
   tuned: "Abgestimmte Werte",
   tunedHelp: "Setzt bessere Werte als die Vorgaben, wo nichts gesetzt ist.",

@@ -100,6 +100,8 @@ export const en = {
   startAnew: "Start anew",
   checking: "Checking",
   ready: "Nothing speaks against a start.",
+  unread: "What the repository holds is not known.",
+  refused: "This can't be saved: a name is taken.",
   errors: (count: number) => (count === 1 ? "1 reason against a start" : `${count} reasons against a start`),
   tuned: "Tuned values",
   tunedHelp: "Sets better values than the defaults, where nothing is set.",

@@ -18,10 +18,12 @@ type DeployFormProps = {
   longest: number | null;
   /** Files that lie beside the model and may be used with it. */
   beside?: BesideFiles;
+  /** Nobody has looked what the model consists of. */
+  unread?: boolean;
 };
 
 /** The settings of a new model beside what a start with them would do, and the two ways to save it. */
-export function DeployForm({ given, served = "", longest, beside }: DeployFormProps) {
+export function DeployForm({ given, served = "", longest, beside, unread = false }: DeployFormProps) {
   const t = useT();
   const edit = useDraft(given, served);
   const save = useSave(edit.forget);
@@ -69,7 +71,7 @@ export function DeployForm({ given, served = "", longest, beside }: DeployFormPr
           />
         </div>
       </div>
-      <SaveBar edit={edit} save={save} rest={saveErrors.rest} />
+      <SaveBar edit={edit} save={save} rest={saveErrors.rest} unread={unread} />
     </>
   );
 }

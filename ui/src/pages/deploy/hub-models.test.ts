@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { CHECKPOINT, chosenOf, modelsOf } from "./hub-models";
+import { CHECKPOINT, chosenOf, modelsOf, settingsOfRepository } from "./hub-models";
 
 type Repository = Parameters<typeof modelsOf>[0];
 type Files = NonNullable<Repository["files"]>;
@@ -50,4 +50,14 @@ it("knows no size where the hub says one of no file, and chooses nothing that ca
   expect(twins.map((it) => it.settings)).toEqual([null, null]);
   expect(chosenOf(twins, "a.gguf", "llamacpp")).toBeUndefined();
   expect(modelsOf(repository(null))).toBeUndefined();
+});
+
+it("takes a repository that the hub told nothing of for what its name says", () => {
+  const engineOf = (repo: string) => settingsOfRepository(repo, undefined).engine_type;
+  expect(["me/x-GGUF", "me/x-gguf:Q4_K_M", "me/x", "me/gguf-tools"].map(engineOf)).toEqual([
+    "llamacpp",
+    "llamacpp",
+    "vllm",
+    "vllm",
+  ]);
 });

@@ -50,10 +50,16 @@ export function modelsOf(found: Repository): HubModel[] | undefined {
   return weights.length > 0 ? [checkpoint, ...ggufs] : ggufs;
 }
 
-/** Returns the settings of a repository whose files are not known: as the gateway recommends, else those of a checkpoint. */
+const GGUF = /[-_.]gguf(?::|$)/i;
+
+/**
+ * Returns the settings of a repository whose files are not known: as the gateway recommends, else those of GGUF files or of a
+ * checkpoint, as its name says.
+ */
 export function settingsOfRepository(repo: string, found: Repository | undefined): Settings {
   const best = found?.engine_recommendation;
-  const engine = best && best.recommended_engine !== "none" ? best.recommended_engine : "vllm";
+  const byName = GGUF.test(repo) ? "llamacpp" : "vllm";
+  const engine = best && best.recommended_engine !== "none" ? best.recommended_engine : byName;
   return { engine_type: engine, task: taskOf(found), repo_id: repo, mode: "online" };
 }
 

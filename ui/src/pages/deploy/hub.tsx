@@ -72,6 +72,7 @@ export function Hub({ repo }: { repo: string }) {
           key={`${repo} ${chosen?.id}`}
           given={chosen?.settings ?? settingsOfRepository(repo, data)}
           longest={summary?.context_length ?? null}
+          unread={data === undefined}
         />
       )}
     </>

@@ -26,7 +26,10 @@ export function InspectionPanel({ found, file, onFile, onAgain }: InspectionProp
     ...found.warnings,
     ...(found.safetensor_info?.errors ?? []),
     ...(found.safetensor_info?.warnings ?? []),
-    ...found.gguf_groups.filter((it) => it.path === file).flatMap((it) => [...it.errors, ...it.warnings]),
+    // Where nothing can be loaded, each file says why.
+    ...found.gguf_groups
+      .filter((it) => file === null || it.path === file)
+      .flatMap((it) => [...it.errors, ...it.warnings]),
   ];
   return (
     <Panel

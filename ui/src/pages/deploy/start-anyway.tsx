@@ -20,6 +20,10 @@ export function reasonsAgainst(preview: DryRun): DryRun["warnings"] {
   );
 }
 
+/** Whether the gateway would not take the record at all: one of its names is another model's. */
+export const isRefused = ({ warnings }: DryRun): boolean =>
+  warnings.some((it) => it.severity === "error" && it.category === "name");
+
 type StartAnywayProps = { preview: DryRun; settings: Settings; onClose: () => void; onStart: () => void };
 
 /** Says what would happen if a model that a check speaks against were started, and starts it. */

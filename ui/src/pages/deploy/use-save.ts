@@ -26,6 +26,9 @@ export function useSave(onSaved: () => void) {
   return {
     error: create.error,
     busy: create.isPending || start.isPending,
-    run: (body: Settings, andStart: boolean) => void run(body, andStart).catch(() => {}),
+    run: (body: Settings, andStart: boolean) =>
+      void run(body, andStart).catch(() => {
+        // `error` has it: the form shows it.
+      }),
   };
 }

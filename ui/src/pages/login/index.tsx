@@ -2,6 +2,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 import { ApiError } from "@/api/errors";
 import { GatewayCard } from "@/app/gateway-card";
+import { tellTabs } from "@/app/other-tabs";
 import { signedOut } from "@/app/signed-out";
 import { useSignIn } from "@/data/session";
 import { useT as useCommonT } from "@/i18n";
@@ -28,6 +29,7 @@ export default function Page() {
     const done = () => {
       claimKept(username);
       signedOut(false);
+      tellTabs({ say: "in", username });
       // Only a page of this interface: a link of somebody else must not lead elsewhere after the sign-in.
       void (to && /^\/(?![/\\])/.test(to)
         ? navigate({ href: to, replace: true })

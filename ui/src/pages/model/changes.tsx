@@ -23,7 +23,9 @@ export function ChangesPanel({ model, edit }: { model: Model; edit: Edit }) {
     if (stopsAtUnreadable()) return;
     void edit.send().then(
       () => toast(active ? `${t.saved(model.served_name)} ${t.savedRunning}` : t.saved(model.served_name)),
-      () => {},
+      () => {
+        // The field that is refused shows why, or else this panel.
+      },
     );
   };
   return (

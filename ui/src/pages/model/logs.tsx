@@ -32,14 +32,15 @@ export function Logs({ model }: { model: Model }) {
   /** Whether the log is that of the run before: because it is wanted, or there is no other. */
   const over = hasBefore && (noEngine || url.run === "before");
   const log = useMemo(
-    (): Log => (over ? { lines: before.logs.split("\n"), first: 0, state: "ended", error: undefined } : live),
+    (): Log =>
+      over ? { ...live, lines: before.logs.split("\n"), first: 0, state: "ended", error: undefined } : live,
     [over, before, live],
   );
   const diagnosis = useDiagnosis(model.id, model.state);
   // What the row of a failed model says, too: one cause for all pages.
   const cause = (model.state === "failed" && model.diagnosis) || diagnosis.data?.diagnosis;
   // biome-ignore lint/correctness/useExhaustiveDependencies: it knows the lines of one log
-  const maker = useMemo(() => new LineMaker(), [over, before]);
+  const maker = useMemo(() => new LineMaker(), [over, before, log.reading]);
   const all = useMemo(() => maker.lines(log.lines, log.first), [maker, log.lines, log.first]);
   const lines = useMemo(
     () => (level === "" ? all : all.filter((it) => level.split(",").includes(it.level))),

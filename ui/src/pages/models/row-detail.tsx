@@ -24,7 +24,7 @@ export function RowDetail({ row }: { row: Row }) {
         facts={[
           [c.word.name, model.name],
           [m.settings.groups.source, model.local_path ?? model.repo_id ?? "–"],
-          [m.check.image, model.engine_image ?? "–"],
+          ...(model.engine_image ? ([[m.check.image, model.engine_image]] as [string, string][]) : []),
         ]}
       />
       <ButtonLink to="/models/$id" params={params} search={{ tab: "logs" }} size="sm">

@@ -7,6 +7,8 @@ import { useSetUrl, useUrl } from "@/kit/url-state";
 import { pick, type Row, rowsOf, stateOf } from "./rows";
 
 const PAGE = 100;
+/** Up to this number of failed models each shows by itself why it failed; more would fill the page. */
+const FAILED_OPEN = 3;
 
 const wordsOf = (text: string | undefined) => (text ?? "").split(",").filter(Boolean);
 
@@ -29,8 +31,12 @@ export function useList() {
   );
   const at = usePage(JSON.stringify([q, state, archived]), PAGE);
   const [opened, closed] = [wordsOf(open), wordsOf(shut)];
+  const failed = rows?.filter((it) => stateOf(it) === "failed").length ?? 0;
   // What starts or has failed is open by itself, until somebody closes it.
-  const asks = (row: Row) => ["starting", "loading", "failed"].includes(stateOf(row));
+  const asks = (row: Row) => {
+    const state = stateOf(row);
+    return state === "starting" || state === "loading" || (state === "failed" && failed <= FAILED_OPEN);
+  };
   const isOpen = (row: Row) => (asks(row) ? !closed.includes(row.key) : opened.includes(row.key));
   const toggle = (row: Row) => {
     const flip = (list: string[]) =>

@@ -51,6 +51,7 @@ export const de = {
     model: (name: string) => `${name} ist fehlgeschlagen`,
     request: (status: number, model: string) => `${status} von ${model}`,
     noModel: "eine Anfrage ohne Modell",
+    times: (n: string) => `${n}-mal`,
     logs: "Protokoll",
     usage: "Anfragen",
     all: "Alle fehlgeschlagenen Anfragen",

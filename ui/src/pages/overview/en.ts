@@ -47,6 +47,7 @@ export const en = {
     model: (name: string) => `${name} failed`,
     request: (status: number, model: string) => `${status} from ${model}`,
     noModel: "a request without a model",
+    times: (n: string) => `${n} times`,
     logs: "Logs",
     usage: "Requests",
     all: "All failed requests",

@@ -1,20 +1,27 @@
 import type { ReactNode } from "react";
-import type { Model, UsageRow } from "@/api/types";
+import type { Model } from "@/api/types";
+import { useStateSince } from "@/data/model-detail";
 import { useUsageRows } from "@/data/usage";
-import { useT as useCommonT } from "@/i18n";
+import { useT as useCommonT, useFormat } from "@/i18n";
 import { StateShape } from "@/kit/badge";
 import { ErrorState } from "@/kit/error-state";
 import { Link } from "@/kit/link";
 import { Panel } from "@/kit/panel";
 import { RelativeTime } from "@/kit/text";
+import { type Failed, newestOf } from "./newest";
 import { useT } from "./t";
+
+/** How many failures are shown, and among how many rows like ones are looked for. */
+const SHOWN = 8;
+const ROWS = 50;
 
 /** Models that failed, and the newest requests that an engine failed at, each with the way to the cause. */
 export function Failures({ models = [] }: { models?: Model[] }) {
   const t = useT();
-  const rows = useUsageRows({ status: "5xx", limit: 6, hours: 24 }, { refetchInterval: 10_000 });
-  const failed = models.filter((it) => it.state === "failed");
+  const rows = useUsageRows({ status: "5xx", limit: ROWS, hours: 24 }, { refetchInterval: 10_000 });
+  const failed = useStateSince(models.filter((it) => it.state === "failed").slice(0, SHOWN));
   const none = failed.length === 0 && rows.data?.items.length === 0;
+  const newest = newestOf(failed, rows.data?.items ?? []).slice(0, SHOWN);
   return (
     <Panel
       title={t.failures.title}
@@ -30,13 +37,14 @@ export function Failures({ models = [] }: { models?: Model[] }) {
       ) : none ? (
         <p className="px-4 py-3 text-ink-3 text-sm">{t.failures.none}</p>
       ) : (
-        <ul>
-          {failed.map((it) => (
-            <OfModel key={`model ${it.id}`} model={it} />
-          ))}
-          {rows.data?.items.map((it) => (
-            <OfRequest key={it.id} row={it} />
-          ))}
+        <ul aria-label={t.failures.title}>
+          {newest.map((it) =>
+            it.kind === "model" ? (
+              <OfModel key={`model ${it.model.id}`} model={it.model} at={it.at} />
+            ) : (
+              <OfRequests key={it.row.id} of={it} />
+            ),
+          )}
         </ul>
       )}
     </Panel>
@@ -57,12 +65,13 @@ function Line({ what, why, at, way }: { what: ReactNode; why: ReactNode; at?: st
   );
 }
 
-function OfModel({ model }: { model: Model }) {
+function OfModel({ model, at }: { model: Model; at: string | undefined }) {
   const t = useT();
   return (
     <Line
       what={t.failures.model(model.served_name)}
       why={model.diagnosis?.title ?? model.state_reason}
+      at={at}
       way={
         <Link to="/models/$id" params={{ id: String(model.id) }} search={{ tab: "logs", why: "1" }}>
           {t.failures.logs}
@@ -72,14 +81,16 @@ function OfModel({ model }: { model: Model }) {
   );
 }
 
-function OfRequest({ row }: { row: UsageRow }) {
+function OfRequests({ of: { row, count, at } }: { of: Failed & { kind: "requests" } }) {
   const t = useT();
   const c = useCommonT();
+  const format = useFormat();
+  const same = count > 1 ? ` · ${t.failures.times(format.integer(count))}` : "";
   return (
     <Line
       what={t.failures.request(row.status_code, row.model_name || t.failures.noModel)}
-      why={`${row.endpoint} · ${c.outcome[row.outcome]}`}
-      at={row.created_at}
+      why={`${row.endpoint} · ${c.outcome[row.outcome]}${same}`}
+      at={at}
       way={
         <Link to="/usage" search={{ status: "5xx", model: row.model_name || undefined, request: row.id }}>
           {t.failures.usage}

@@ -138,6 +138,8 @@ export const de = {
     title: "Unterhaltung kopieren",
     text: "Programme, die dasselbe fragen, mit den jetzigen Parametern. Sie nehmen einen Schlüssel aus GANTRY_API_KEY.",
     markdown: "Markdown",
+    saveMarkdown: "Als Markdown speichern",
+    saveJson: "Als JSON speichern",
   },
   parameters: {
     title: "Parameter",

@@ -134,6 +134,8 @@ export const en = {
     title: "Copy the conversation",
     text: "Programs that ask the same, with the present parameters. They take a key from GANTRY_API_KEY.",
     markdown: "Markdown",
+    saveMarkdown: "Save as Markdown",
+    saveJson: "Save as JSON",
   },
   parameters: {
     title: "Parameters",

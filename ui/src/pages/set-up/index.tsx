@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useLocation } from "@tanstack/react-router";
+import { useAskedAgain } from "@/app/asked-again";
 import { GatewayCard } from "@/app/gateway-card";
 import { setupQuery } from "@/data/session";
 import { useT as useCommonT } from "@/i18n";
@@ -18,6 +19,7 @@ export default function Page() {
   const { hash } = useLocation();
   const token = /^setup=([0-9a-f]+)$/.exec(hash)?.[1] ?? "";
   const { data, error, refetch, isFetching } = useQuery(setupQuery);
+  useAskedAgain(error, () => void refetch());
   return (
     <GatewayCard title={c.page.setUp}>
       {error && !data ? (

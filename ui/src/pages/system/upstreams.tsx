@@ -1,5 +1,6 @@
 import { ChevronDown, ChevronRight, RefreshCw } from "lucide-react";
 import type { Upstream } from "@/api/types";
+import { useModels } from "@/data/models";
 import { useMay } from "@/data/session";
 import { useRefreshUpstreams, useUpstreams } from "@/data/upstreams";
 import { useFormat } from "@/i18n";
@@ -75,6 +76,14 @@ export function Upstreams() {
 function useColumns(open: string, setOpen: (to: string) => void): Column<Upstream>[] {
   const t = useT().upstreams;
   const format = useFormat();
+  const models = useModels().data;
+  // A model that does not run is what its own page says: it may have failed, or be starting.
+  const ofModel = (it: Upstream) =>
+    it.source === "managed"
+      ? models?.find((model) => model.served_name === it.served_name)?.state
+      : undefined;
+  const stateOf = (it: Upstream) =>
+    it.url === null ? (ofModel(it) ?? "stopped") : it.healthy ? "healthy" : "unhealthy";
   return [
     {
       id: "name",
@@ -100,7 +109,7 @@ function useColumns(open: string, setOpen: (to: string) => void): Column<Upstrea
     {
       id: "state",
       head: t.state,
-      cell: (it) => <StateBadge state={it.url === null ? "stopped" : it.healthy ? "healthy" : "unhealthy"} />,
+      cell: (it) => <StateBadge state={stateOf(it)} />,
     },
     { id: "breaker", head: t.breaker, wide: true, cell: (it) => <Breaker upstream={it} /> },
     {

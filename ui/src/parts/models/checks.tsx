@@ -81,6 +81,8 @@ export function CommandView({ preview, before }: { preview: DryRun; before: stri
         ? t.check.cached
         : t.check.notCached;
   const env = Object.entries(preview.env);
+  // An engine that is a process of this machine has a path in place of an image.
+  const isProgram = preview.image.startsWith("/");
   return (
     <div className="flex min-w-0 flex-col gap-3">
       <div className="relative rounded-md border border-line bg-bg">
@@ -116,7 +118,10 @@ export function CommandView({ preview, before }: { preview: DryRun; before: stri
       {changed > 0 && <p className="text-ink-2 text-sm">{t.check.changedCount(changed)}</p>}
       <Facts
         facts={[
-          [t.check.image, <ImageName key="image" name={preview.image} note={cached} />],
+          [
+            isProgram ? t.check.program : t.check.image,
+            <ImageName key="image" name={preview.image} note={isProgram ? "" : cached} />,
+          ],
           [t.check.version, preview.engine_version],
           ...(env.length > 0
             ? [

@@ -9,7 +9,7 @@ export const de: typeof en = {
     label: (name) => `Start von ${name}`,
     phases: {
       image: "Image",
-      container: "Container",
+      container: "Engine",
       weights: "Gewichte",
       warmUp: "Aufwärmen",
       ready: "Bereit",

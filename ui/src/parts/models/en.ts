@@ -7,7 +7,7 @@ export const en = {
     label: (name: string) => `Start of ${name}`,
     phases: {
       image: "Image",
-      container: "Container",
+      container: "Engine",
       weights: "Weights",
       warmUp: "Warm-up",
       ready: "Ready",

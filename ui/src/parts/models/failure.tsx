@@ -76,7 +76,9 @@ function FixLine({ model, fix }: { model: Model; fix: Fix }) {
     // The model leaves `failed` before the answer is here, and this button with it: so the promise says that it is done.
     void apply.mutateAsync({ id: model.id, set: { [field]: fix.value } }).then(
       () => toast(t.failure.fixed(model.served_name)),
-      () => {},
+      () => {
+        // `apply.error` is shown with the remedies.
+      },
     );
   };
   return (

@@ -5,6 +5,7 @@ import { useFormat } from "@/i18n";
 import { Badge } from "@/kit/badge";
 import { Button, IconButton } from "@/kit/button";
 import { Field } from "@/kit/field";
+import { capitalised } from "@/kit/sentence";
 import { FieldControl } from "./field-control";
 import { boundsOf, kindOf } from "./field-schema";
 import { Prose } from "./prose";
@@ -101,7 +102,7 @@ function Help({ field, task, value, onUse }: HelpProps) {
       <Prose text={[field.help, ...extra].join(" ")} />
       {offer && (
         <span className="mt-1 block">
-          <Prose text={t.settings.tuned(better, tuned.why.charAt(0).toUpperCase() + tuned.why.slice(1))} />{" "}
+          <Prose text={t.settings.tuned(better, capitalised(tuned.why))} />{" "}
           <Button size="sm" onClick={() => onUse(tuned.value)}>
             {t.settings.takeTuned(better)}
           </Button>

@@ -6,7 +6,7 @@ import { StateShape } from "@/kit/badge";
 import { Progress } from "@/kit/bars";
 import { useNow } from "@/kit/clock";
 import { cn } from "@/kit/cn";
-import { learnedFrom, linesOf, loadedShare, PHASES, phaseOf } from "./phases";
+import { learnedFrom, linesOf, loadedShare, PHASES, type Phase, phaseOf } from "./phases";
 import { useT } from "./t";
 
 /** A start that is under way: its phases, how long it takes against earlier ones, and the last lines of the log. */
@@ -27,6 +27,8 @@ export function StartProgress({ model }: { model: Model }) {
   const usual = learned && learned.starting + learned.loading;
   const timeout = readiness.data?.timeout_sec;
   const share = loadedShare(lines);
+  // Only an image that is pulled takes time; processes have none.
+  const phases: readonly Phase[] = phase === "image" ? PHASES : PHASES.filter((it) => it !== "image");
   const said = [
     elapsed !== null && t.start.elapsed(format.duration(Math.round(elapsed / 1000) * 1000)),
     learned ? t.start.usual(format.duration(usual ?? 0), learned.starts) : t.start.first,
@@ -39,7 +41,7 @@ export function StartProgress({ model }: { model: Model }) {
   return (
     <section aria-label={t.start.label(model.served_name)} className="flex min-w-0 flex-col gap-3">
       <ol className="flex flex-wrap gap-x-5 gap-y-1 text-sm">
-        {PHASES.map((it) => {
+        {phases.map((it) => {
           const place = PHASES.indexOf(it) - PHASES.indexOf(phase);
           return (
             <li

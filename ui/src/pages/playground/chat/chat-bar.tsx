@@ -89,6 +89,7 @@ export function ChatBar(props: ChatBarProps) {
       {copying && pane && (
         <CopyDialog
           onClose={() => setCopying(false)}
+          session={pane.session}
           turns={pane.turns}
           body={requestOf({ model: pane.model, turns: asked, parameters, constraints: constraints[0] })}
         />

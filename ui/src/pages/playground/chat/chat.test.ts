@@ -4,13 +4,20 @@ import type { Constraints } from "@/data/inference";
 import { tokensOf } from "./context-meter";
 import { DEFAULTS, fieldsOf, numberFields } from "./parameters";
 import { requestOf } from "./request";
-import { markdownOf, snippetsOf } from "./snippets";
+import { fileNameOf, markdownOf, snippetsOf } from "./snippets";
 import { type Facts, joinReasoning, partsOf, pathOf, splitReasoning } from "./tree";
 
 const message = (id: number, role: "user" | "assistant", content: string, metrics: Facts | null = null) =>
   ({ id, role, content, metrics, timestamp: id }) as ChatMessage;
 
 const said = (messages: ChatMessage[], at?: number[]) => pathOf(messages, at).map((it) => it.content);
+
+it("saves a chat under its title, as far as every system takes it", () => {
+  expect(fileNameOf("Why?")).toBe("Why");
+  expect(fileNameOf("a/b\\c: “d”\n\u202Ee")).toBe("a b c “d” e");
+  expect(fileNameOf("x".repeat(100))).toBe("x".repeat(60));
+  expect(fileNameOf("...")).toBe("chat");
+});
 
 describe("the tree of a chat", () => {
   it("is a line for messages of other programs, which say no parent", () => {

@@ -1,21 +1,27 @@
+import { downloadText } from "@/api/download";
+import { useChatsOf } from "@/data/chats";
 import { useT as useCommonT } from "@/i18n";
 import { Button } from "@/kit/button";
 import { CodeBlock } from "@/kit/code-block";
 import { Dialog } from "@/kit/dialog";
 import { useT } from "../t";
-import { markdownOf, snippetsOf } from "./snippets";
+import { fileNameOf, markdownOf, snippetsOf } from "./snippets";
 import { splitReasoning, type Turn } from "./tree";
 
 type CopyDialogProps = {
   onClose: () => void;
+  /** The chat as the gateway has it, if it has begun. */
+  session: string | undefined;
   turns: Turn[];
   body: Record<string, unknown>;
 };
 
-/** The conversation as markdown, and programs that ask the same. */
-export function CopyDialog({ onClose, turns, body }: CopyDialogProps) {
+/** The conversation as markdown, to copy and as a file, the chat with all of its branches as JSON, and programs that ask the same. */
+export function CopyDialog({ onClose, session, turns, body }: CopyDialogProps) {
   const t = useT();
   const c = useCommonT();
+  const chat = useChatsOf(session ? [session] : [])[0]?.data;
+  const name = fileNameOf(chat?.title ?? "");
   const text = markdownOf(
     turns.map(({ role, content, facts }) => ({
       name: role === "user" ? t.turn.you : (facts.model ?? t.turn.model),
@@ -33,7 +39,21 @@ export function CopyDialog({ onClose, turns, body }: CopyDialogProps) {
       size="md"
       title={t.copy.title}
       description={t.copy.text}
-      footer={<Button onClick={onClose}>{c.do.close}</Button>}
+      footer={
+        <>
+          <Button onClick={() => downloadText(text, `${name}.md`, "text/markdown")}>
+            {t.copy.saveMarkdown}
+          </Button>
+          {chat && (
+            <Button
+              onClick={() => downloadText(JSON.stringify(chat, null, 2), `${name}.json`, "application/json")}
+            >
+              {t.copy.saveJson}
+            </Button>
+          )}
+          <Button onClick={onClose}>{c.do.close}</Button>
+        </>
+      }
     >
       <CodeBlock snippets={snippets} label={t.copy.title} />
     </Dialog>

@@ -1,5 +1,6 @@
 import { useCallback, useState } from "react";
 import { useMe } from "@/data/session";
+import { placeOf } from "@/kit/kept";
 
 function read<T>(key: string, fallback: T): T {
   try {
@@ -10,9 +11,9 @@ function read<T>(key: string, fallback: T): T {
   }
 }
 
-/** State that this browser keeps over a reload, for each user of their own. */
+/** State that this browser keeps over a reload, for each user of their own, until they sign out. */
 export function useLocal<T>(name: string, fallback: T): [T, (to: T) => void] {
-  const key = `gantry.playground.${useMe()?.id ?? 0}.${name}`;
+  const key = placeOf(useMe()?.id ?? 0) + name;
   const [held, hold] = useState(() => ({ key, value: read(key, fallback) }));
   // Another chat has another draft.
   if (held.key !== key) hold({ key, value: read(key, fallback) });

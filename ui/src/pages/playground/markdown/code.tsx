@@ -35,8 +35,9 @@ function useHighlighted(text: string, language: string, open: boolean): Run[] | 
     let current = true;
     fetchPart(() => import("./highlight")).then(
       ({ highlight }) => current && setRuns({ text, runs: highlight(text, language) }),
-      // Code without colours is code, too. The next block tries again.
-      () => {},
+      () => {
+        // Code without colours is code, too. The next block tries again.
+      },
     );
     return () => {
       current = false;

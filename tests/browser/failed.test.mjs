@@ -1,0 +1,48 @@
+// Models that have failed: every page calls them so, says when, and has room for the others.
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { writeGguf } from "./gguf.mjs";
+import { heading, look, startGateway, step, until } from "./harness.mjs";
+
+const FAILED = 8;
+
+export default async function () {
+  const gateway = await startGateway();
+  writeGguf(join(gateway.models, "tiny.gguf"));
+  const api = await gateway.as();
+  const page = await gateway.page({ as: "ada" });
+  const open = async (path, title) => {
+    await page.goto(`${gateway.ui}${path}`);
+    await heading(page, title).waitFor();
+  };
+  const record = { engine_type: "llamacpp", local_path: "tiny.gguf", extra_args: ["--bogus-flag"], restart_policy: "never" };
+  for (let at = 1; at <= FAILED; at += 1) {
+    const { id } = await api("POST", "/admin/models", { ...record, served_name: `broken-${at}` });
+    await api("POST", `/admin/models/${id}/start`);
+  }
+  await until("all have failed", async () => (await api("GET", "/admin/models")).every((it) => it.state === "failed"));
+
+  await step("many failed models take a line each, and say why when they are opened", async () => {
+    await open("/models", "Models");
+    await page.getByRole("row", { name: /broken-8/ }).waitFor();
+    assert.equal(await page.getByRole("link", { name: "Why", exact: true }).count(), 0);
+    await page.getByRole("button", { name: "Details of broken-3", exact: true }).click();
+    await page.getByRole("link", { name: "Why", exact: true }).waitFor();
+    await look(page, "models-failed");
+  });
+
+  await step("the overview says when each has failed", async () => {
+    await open("/", "Overview");
+    const failures = page.getByRole("list", { name: "Newest failures" }).getByRole("listitem");
+    await failures.filter({ hasText: "broken-1 failed" }).waitFor();
+    await until("the times", async () => (await failures.locator("time").count()) === FAILED);
+    await look(page, "overview-failed");
+  });
+
+  await step("the page of the system calls their upstreams failed, too", async () => {
+    await open("/system", "System");
+    const upstreams = page.getByRole("table", { name: "Upstreams" });
+    await upstreams.getByRole("row", { name: /broken-1/ }).getByText("Failed", { exact: true }).waitFor();
+    assert.equal(await upstreams.getByText("Stopped", { exact: true }).count(), 0);
+  });
+}
