@@ -9,7 +9,16 @@ pub(crate) const GROUPS: [(&str, &[&str]); 3] = [
     (
         "Models and what is asked of them",
         &[
-            "models", "chat", "status", "top", "usage", "limits", "upstreams", "registry", "images", "jobs",
+            "models",
+            "chat",
+            "status",
+            "top",
+            "usage",
+            "limits",
+            "upstreams",
+            "registry",
+            "images",
+            "jobs",
             "package",
         ],
     ),
@@ -17,8 +26,18 @@ pub(crate) const GROUPS: [(&str, &[&str]); 3] = [
     (
         "The gateway itself, on its machine",
         &[
-            "serve", "doctor", "settings", "egress", "owner", "secrets", "supervisor", "audit", "backup", "restore",
-            "upgrade", "db",
+            "serve",
+            "doctor",
+            "settings",
+            "egress",
+            "owner",
+            "secrets",
+            "supervisor",
+            "audit",
+            "backup",
+            "restore",
+            "upgrade",
+            "db",
         ],
     ),
 ];

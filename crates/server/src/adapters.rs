@@ -337,7 +337,8 @@ impl Checks for Adapter {
         }
         let errors = counters.spool_errors.load(Relaxed);
         let spool = Arc::clone(&self.spool);
-        async move { tokio::task::spawn_blocking(move || spool.ok(errors)).await.unwrap_or(Err(UNRECORDED)) }.boxed()
+        async move { tokio::task::spawn_blocking(move || spool.ok(errors)).await.unwrap_or(Err(UNRECORDED)) }
+            .boxed()
     }
 }
 

@@ -106,7 +106,8 @@ async fn a_client_that_leaves_stops_the_generation() {
     for line in BOTH {
         let sim = Sim::start(&format!("{line} --sim-tokens-per-sec 500")).await;
         let (connection, answer) =
-            open_stream(&sim, &chat(&json!({"max_tokens": 100_000, "stream": true, "ignore_eos": true})), 4).await;
+            open_stream(&sim, &chat(&json!({"max_tokens": 100_000, "stream": true, "ignore_eos": true})), 4)
+                .await;
         assert_eq!(sim.stat("in_flight").await, 1);
         drop((connection, answer));
         sim.until("cancelled", 1).await;

@@ -52,7 +52,9 @@ fn answer<T>(read: Result<T, InspectError>) -> Outcome<Json<T>> {
             ApiError::new(ErrorCode::PathNotAllowed, error.to_string()).with_param("folder").into()
         }
         InspectError::NotAFolder { .. } => Problem::invalid("folder", error.to_string()),
-        InspectError::NotFound { .. } | InspectError::BrokenLink { .. } => ApiError::new(ErrorCode::NotFound, error.to_string()).into(),
+        InspectError::NotFound { .. } | InspectError::BrokenLink { .. } => {
+            ApiError::new(ErrorCode::NotFound, error.to_string()).into()
+        }
         error => {
             tracing::warn!(error = &error as &dyn std::error::Error, "a model folder can't be read");
             Problem::new(ErrorCode::InvalidState, error.to_string())

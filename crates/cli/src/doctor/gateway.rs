@@ -56,7 +56,10 @@ pub async fn gateway(
             "gateway",
             format!("something other than Gantry answers at {url}"),
             "Another program uses the address.",
-            &format!("{}, or say where the gateway is with --url", another_address(service, "GATEWAY_LISTEN")),
+            &format!(
+                "{}, or say where the gateway is with --url",
+                another_address(service, "GATEWAY_LISTEN")
+            ),
         );
         return (vec![check], false);
     };
@@ -89,7 +92,8 @@ fn none_answers(url: &str, why: &str, elsewhere: &[u16], has_service: bool) -> C
         }
     };
     let means = "The checks below are for a gateway that is yet to be started.";
-    let found = if why.starts_with("no gateway") { format!("no gateway runs at {url}") } else { why.to_owned() };
+    let found =
+        if why.starts_with("no gateway") { format!("no gateway runs at {url}") } else { why.to_owned() };
     Check::warn("gateway", found, means, &fix)
 }
 
@@ -149,7 +153,10 @@ impl Port {
     fn check(&self, service: Option<&Service>) -> Check {
         let Self { check, setting, addr } = self;
         if service.is_some_and(|it| it.holds(addr.port())) {
-            return Check::ok(check, format!("{addr} is held open by systemd for the service (gantry.socket)"));
+            return Check::ok(
+                check,
+                format!("{addr} is held open by systemd for the service (gantry.socket)"),
+            );
         }
         match TcpListener::bind(addr) {
             Ok(_) => Check::ok(check, format!("{addr} ({setting}) is free")),

@@ -74,7 +74,8 @@ async fn the_matrix_of_keys() {
 #[tokio::test]
 async fn a_refused_key_is_named_by_the_header_that_was_read() {
     let engine = Engine::start().await;
-    let keys = vec![(KEY, key_entry(1)), ("expired", KeyEntry { expires_at: Some(Timestamp(1)), ..key_entry(2) })];
+    let keys =
+        vec![(KEY, key_entry(1)), ("expired", KeyEntry { expires_at: Some(Timestamp(1)), ..key_entry(2) })];
     let gateway = Gateway::with(catalog(engine.addr, keys), |_| {});
     let mut client = gateway.client().await;
     let good = format!("x-api-key: {KEY}\r\n");
@@ -84,10 +85,7 @@ async fn a_refused_key_is_named_by_the_header_that_was_read() {
         ("x-api-key: junk\r\n", "the API key in `x-api-key` is not valid"),
         ("api-key: junk\r\n", "the API key in `api-key` is not valid"),
         ("api-key: expired\r\n", "the API key in `api-key` has expired"),
-        (
-            both.as_str(),
-            "the API key in `authorization` is not valid, and `x-api-key` is not read beside it",
-        ),
+        (both.as_str(), "the API key in `authorization` is not valid, and `x-api-key` is not read beside it"),
     ];
     for (headers, message) in cases {
         let got = client.ask(&get("/v1/models", headers)).await;

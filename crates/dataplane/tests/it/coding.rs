@@ -36,7 +36,8 @@ fn long(length: usize) -> String {
 /// Sends a body under the name of this coding.
 async fn send(client: &mut Client, key: &str, coding: &str, body: &[u8]) {
     let coding = format!("content-encoding: {coding}\r\n");
-    let head = post(CHAT, key, &coding, "").replace("content-length: 0", &format!("content-length: {}", body.len()));
+    let head =
+        post(CHAT, key, &coding, "").replace("content-length: 0", &format!("content-length: {}", body.len()));
     client.send_bytes(&[head.as_bytes(), body].concat()).await;
 }
 
@@ -49,7 +50,8 @@ async fn refused(gateway: &Gateway, coding: &str, body: &[u8]) -> Answer {
 #[tokio::test]
 async fn gzip_and_zstd_are_unpacked_and_the_engine_gets_plain_json() {
     let mut engine = Engine::start().await;
-    let gateway = Gateway::with(catalog(engine.addr, vec![(KEY, key_entry(1))]), |config| config.max_body = MAX);
+    let gateway =
+        Gateway::with(catalog(engine.addr, vec![(KEY, key_entry(1))]), |config| config.max_body = MAX);
     let mut client = gateway.client().await;
     // Longer than a block of zstd, and than many steps of gzip; and as long as bodies may be.
     for body in [long(30), long(200_000), long(MAX)] {
@@ -75,7 +77,8 @@ async fn gzip_and_zstd_are_unpacked_and_the_engine_gets_plain_json() {
 #[tokio::test]
 async fn what_can_not_be_unpacked_is_refused_with_its_reason() {
     let mut engine = Engine::start().await;
-    let gateway = Gateway::with(catalog(engine.addr, vec![(KEY, key_entry(1))]), |config| config.max_body = MAX);
+    let gateway =
+        Gateway::with(catalog(engine.addr, vec![(KEY, key_entry(1))]), |config| config.max_body = MAX);
     let body = long(1000);
     let (packed, framed) = (gzip(&body), zstd(&body));
     let twice = |it: &[u8]| [it, it].concat();

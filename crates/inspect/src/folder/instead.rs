@@ -26,7 +26,9 @@ pub(super) fn instead(walk: &Walk) -> Instead {
     let mut out = Instead { pipeline, ..Instead::default() };
     if out.pipeline {
         let text = "A pipeline of diffusers (`model_index.json`), as for images: neither vLLM nor llama.cpp serves it.";
-        out.warnings.push("model_index.json: it is of a pipeline of diffusers, which neither engine serves".to_owned());
+        out.warnings.push(
+            "model_index.json: it is of a pipeline of diffusers, which neither engine serves".to_owned(),
+        );
         out.reason = Some(text.to_owned());
     }
     for text in joins(&walk.files) {
@@ -40,13 +42,17 @@ pub(super) fn instead(walk: &Walk) -> Instead {
         .map(|it| it.rel.as_str())
         .collect();
     if !unfinished.is_empty() {
-        let text = format!("{}: unfinished downloads; let them end, or load the files again", named(&unfinished));
+        let text =
+            format!("{}: unfinished downloads; let them end, or load the files again", named(&unfinished));
         out.reason.get_or_insert_with(|| format!("There is no whole model here. {text}."));
         out.warnings.push(text);
     }
     for (links, what) in [
         (&walk.broken, "links to what is not there; load the files again"),
-        (&walk.outside, "links out of the models directory; put the files themselves there, or mount their folder there"),
+        (
+            &walk.outside,
+            "links out of the models directory; put the files themselves there, or mount their folder there",
+        ),
     ] {
         if !links.is_empty() {
             let reason = || format!("There is no model that can be read here. {}: {what}.", named(links));
@@ -81,7 +87,9 @@ fn join(whole: &str, count: usize, parts: &BTreeMap<usize, &str>) -> String {
         return format!("{whole}: part {missing} of {count} is missing; the download is incomplete");
     }
     if count > MOST_PARTS {
-        return format!("{whole}: it is in {count} parts; join them in the order of their numbers with `cat`");
+        return format!(
+            "{whole}: it is in {count} parts; join them in the order of their numbers with `cat`"
+        );
     }
     let words: Vec<String> = parts.values().map(|it| quoted(it)).collect();
     format!("{whole}: it is in {count} parts; join them with `cat {} > {}`", words.join(" "), quoted(whole))

@@ -375,7 +375,8 @@ struct Collected {
 
 impl Collected {
     fn into_inspection(self, mut warnings: Vec<String>) -> Inspection {
-        let Self { path, grouped, info, foreign, unloadable, pytorch, has_gguf, has_safetensors, instead } = self;
+        let Self { path, grouped, info, foreign, unloadable, pytorch, has_gguf, has_safetensors, instead } =
+            self;
         warnings.extend(grouped.warnings);
         warnings.extend(grouped.groups.iter().flat_map(|it| it.warnings.iter().cloned()));
         warnings.extend(info.iter().flat_map(|it| it.errors.iter().chain(&it.warnings).cloned()));

@@ -127,8 +127,9 @@ impl HfConfig {
         let model = inner.map_or(top, |it| it.get("text_config").filter(|it| it.is_object()).unwrap_or(it));
         let either = |key: &str| model.get(key).or_else(|| top.get(key));
         // Its encoders are nested once.
-        let encodes =
-            |key: &&str| top.get(*key).is_some() || top.get("thinker_config").is_some_and(|it| it.get(*key).is_some());
+        let encodes = |key: &&str| {
+            top.get(*key).is_some() || top.get("thinker_config").is_some_and(|it| it.get(*key).is_some())
+        };
         let name = |key| text(model, key).or_else(|| text(top, key));
 
         let num_layers = first(model, &["num_hidden_layers", "n_layer", "num_layers", "n_layers"]);

@@ -131,7 +131,8 @@ fn a_tensor_in_two_files_counts_once() {
     let name = |n: u32| format!("model-0000{n}-of-00002.safetensors");
     fs::write(dir.path().join(name(1)), shard(&["a", "b"])).unwrap();
     fs::write(dir.path().join(name(2)), shard(&["b", "c"])).unwrap();
-    let said = format!("{}: tensors that a file before it has, too, are counted once (1 in all files)", name(2));
+    let said =
+        format!("{}: tensors that a file before it has, too, are counted once (1 in all files)", name(2));
     let cache = std::sync::Arc::new(gantry_inspect::Cache::default());
     // The second and the third look take the headers from the cache.
     for _ in 0..3 {
@@ -188,7 +189,10 @@ fn the_layout_of_mistral_is_one_that_vllm_loads() {
     assert_eq!(found.engine_recommendation.recommended_engine, "vllm");
     // Other weights need a configuration.
     let other = folder(&[("params.json", "{}"), ("model.safetensors", ""), ("tekken.json", "{}")]);
-    assert_eq!(info(&other, "").errors[0], "config.json: it is missing; the engine can't tell what model this is");
+    assert_eq!(
+        info(&other, "").errors[0],
+        "config.json: it is missing; the engine can't tell what model this is"
+    );
 }
 
 #[test]

@@ -69,7 +69,9 @@ fn links_that_leave_are_refused_as_a_selector_and_skipped_in_a_folder() {
     for rel in ["out", "out/tiny-draft-F16.gguf", "model/out.gguf", "model/etc"] {
         let error = refusal(&dir, rel);
         assert!(matches!(error, InspectError::NotAllowed { .. }), "{rel}");
-        assert!(error.to_string().starts_with(&format!("`{rel}` leads out of the models directory by a link")));
+        assert!(
+            error.to_string().starts_with(&format!("`{rel}` leads out of the models directory by a link"))
+        );
     }
     let found = folder::inspect(&base, "model").unwrap();
     assert_eq!(found.gguf_validation.total_files, 1);
@@ -127,6 +129,10 @@ fn loops_pipes_and_broken_links_do_no_harm() {
     assert_eq!(found.gguf_validation.total_files, 1);
     assert!(matches!(refusal(&dir, "model/a"), InspectError::NotAllowed { .. }));
     assert!(matches!(refusal(&dir, "model/broken.gguf"), InspectError::BrokenLink { .. }));
-    assert!(found.warnings.contains(&"broken.gguf: links to what is not there".to_owned()), "{:?}", found.warnings);
+    assert!(
+        found.warnings.contains(&"broken.gguf: links to what is not there".to_owned()),
+        "{:?}",
+        found.warnings
+    );
     assert!(matches!(refusal(&dir, "model/pipe.gguf"), InspectError::NotAFolder { .. }));
 }

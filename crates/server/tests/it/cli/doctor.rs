@@ -146,7 +146,10 @@ fn a_service_that_does_not_start_is_told_with_its_last_error() {
     assert_eq!(port["status"], "ok", "systemd may hold it: {port}");
 
     let status = run(&["status"]).ends(3).err;
-    assert!(status.contains("did not answer") && status.contains("models folder can not be made"), "{status}");
+    assert!(
+        status.contains("did not answer") && status.contains("models folder can not be made"),
+        "{status}"
+    );
     assert!(status.contains("sudo systemctl start gantry"), "{status}");
 }
 

@@ -138,7 +138,8 @@ async fn options_may_stand_before_the_verb_and_other_programs_verbs_lead_to_ours
     shell.run(&["--url", nobody, "audit", "list"]).ends(3);
     shell.run(&["--url", nobody, "chat", "m", "--", "hello"]).ends(3);
     shell.run(&["--url", nobody]).ends(2);
-    for (verb, ours) in [("ls", "models list"), ("ps", "models list"), ("pull", "--repo"), ("run", "--start")] {
+    for (verb, ours) in [("ls", "models list"), ("ps", "models list"), ("pull", "--repo"), ("run", "--start")]
+    {
         let refused = shell.run(&[verb]).ends(2).err;
         assert!(refused.contains("models ") && refused.contains(ours), "{refused}");
     }
@@ -160,7 +161,10 @@ async fn a_time_that_is_none_is_named_by_its_flag() {
     ] {
         let refused = shell.run(&line.split(' ').collect::<Vec<_>>()).ends(6).err;
         assert!(refused.contains(flag), "{line}: {refused}");
-        assert!(!refused.contains(&format!("`{field}`")) && !refused.contains("expires_at"), "{line}: {refused}");
+        assert!(
+            !refused.contains(&format!("`{field}`")) && !refused.contains("expires_at"),
+            "{line}: {refused}"
+        );
     }
 }
 

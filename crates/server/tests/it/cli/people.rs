@@ -260,7 +260,8 @@ async fn a_user_has_limits_and_a_password_from_a_file() {
     let file = shell.home.path().join("password");
     std::fs::write(&file, "joes-password\n").unwrap();
     let file = file.to_str().unwrap();
-    let made = ["users", "create", "joe", "--rpm", "60", "--model", "qwen", "--password-file", file, "--json"];
+    let made =
+        ["users", "create", "joe", "--rpm", "60", "--model", "qwen", "--password-file", file, "--json"];
     let joe = shell.run(&made).ends(0).json();
     assert_eq!((&joe["rpm_limit"], &joe["models"]), (&json!(60), &json!(["qwen"])));
     let shown = shell.run(&["users", "show", "joe"]).ends(0).out;

@@ -60,7 +60,12 @@ export function snippetsOf(asked: Record<string, unknown>, base: string): Snippe
 /** The name of the file that a chat is saved as: its title, as far as every system takes it. */
 export function fileNameOf(title: string): string {
   const plain = title.replace(/[\\/:*?"<>|\p{C}\s]+/gu, " ").trim();
-  return [...plain].slice(0, 60).join("").replace(/[. ]+$/, "") || "chat";
+  return (
+    [...plain]
+      .slice(0, 60)
+      .join("")
+      .replace(/[. ]+$/, "") || "chat"
+  );
 }
 
 /** A conversation as markdown. */
