@@ -20,7 +20,7 @@ pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:8084";
 const CONNECT: Duration = Duration::from_secs(10);
 /// Longest wait of `doctor` and `status` for the first answer. A socket that systemd holds open accepts connections although
 /// nobody answers.
-const FIRST_ANSWER: Duration = Duration::from_secs(3);
+const FIRST_ANSWER: Duration = Duration::from_secs(4);
 /// Longest wait for an answer, except for requests that are known to take long.
 const ANSWER: Duration = Duration::from_mins(3);
 /// Largest answer that is read, in bytes. A gateway sends no larger answers.

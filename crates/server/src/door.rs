@@ -30,7 +30,7 @@ use crate::engine_runtime;
 /// Longest time for one exchange. The other side is on this machine, whose CPUs may be busy.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest wait of a program that asks, which has to say soon that a gateway hangs.
-const ASKED: Duration = Duration::from_secs(2);
+const ASKED: Duration = Duration::from_secs(3);
 /// Pause after a failed `accept`, for example when all file descriptors are in use.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Longest answer that is read, in bytes: more than all settings together ever have.
