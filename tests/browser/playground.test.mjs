@@ -318,6 +318,77 @@ export default async function () {
     await conversation().getByText("300 tokens").waitFor();
   });
 
+  await step("a chat is renamed in place, pinned and saved by the menu of its row", async () => {
+    const list = page.getByRole("navigation", { name: "Chats" });
+    const more = (title) => list.getByRole("button", { name: `More: “${title}”` });
+    const item = (name) => page.getByRole("menuitem", { name, exact: true });
+    const field = (title) => list.getByRole("textbox", { name: `New title for “${title}”` });
+    const focused = (what, it) => until(`the focus of ${what}`, () => it.evaluate((one) => one === document.activeElement));
+    // With keys alone.
+    await more("first words").press("Enter");
+    await focused("the first item", item("Rename"));
+    await page.keyboard.press("Enter");
+    await focused("the field", field("first words"));
+    await page.keyboard.type("Renamed chat");
+    await look(page, "playground-rename", { widths: [1440] });
+    await page.keyboard.press("Enter");
+    await list.getByRole("link", { name: /^Renamed chat/ }).waitFor();
+    await focused("the link", list.getByRole("link", { name: /^Renamed chat/ }));
+    await more("Renamed chat").click();
+    await item("Rename").click();
+    await field("Renamed chat").fill("not this");
+    await field("Renamed chat").press("Escape");
+    await list.getByRole("link", { name: /^Renamed chat/ }).waitFor();
+
+    await more("Renamed chat").click();
+    await item("Pin").click();
+    const first = async () => (await list.getByRole("link").first().textContent()).startsWith("Renamed chat");
+    await until("the pinned chat at the top", first);
+    await list.getByRole("img", { name: "Pinned" }).waitFor();
+    await page.reload();
+    await until("the pinned chat at the top after a reload", first);
+
+    for (const [name, type, words] of [["Save as Markdown", "md", "**You:**"], ["Save as JSON", "json", '"messages"']]) {
+      await more("Renamed chat").click();
+      const [file] = await Promise.all([page.waitForEvent("download"), item(name).click()]);
+      assert.equal(file.suggestedFilename(), `Renamed chat.${type}`);
+      assert.ok(readFileSync(await file.path(), "utf8").includes(words));
+    }
+
+    await more("Renamed chat").click();
+    await item("Unpin").click();
+    await until("another chat at the top", async () => !(await first()));
+    await more("Renamed chat").click();
+    await item("Rename").click();
+    await field("Renamed chat").fill("");
+    await list.getByRole("button", { name: "Save", exact: true }).click();
+    await list.getByRole("link", { name: /^first words/ }).waitFor();
+  });
+
+  await step("a chat is renamed on a narrow screen, too", async () => {
+    const phone = await gateway.page({ as: "ada", width: 390, locale: "de-DE" });
+    await phone.goto(`${gateway.ui}/playground`);
+    await phone.getByRole("button", { name: "Chats", exact: true }).click();
+    const list = phone.getByRole("dialog", { name: "Chats" }).getByRole("navigation", { name: "Chats" });
+    const field = list.getByRole("textbox", { name: "Neuer Titel für „first words“" });
+    const rename = async () => {
+      await list.getByRole("button", { name: "Mehr: „first words“" }).click();
+      await phone.getByRole("menuitem", { name: "Umbenennen" }).click();
+      await field.fill("Auf dem Telefon");
+    };
+    await rename();
+    await look(phone, "playground-rename-narrow", { widths: [390] });
+    await field.press("Escape");
+    await list.getByRole("link", { name: /^first words/ }).waitFor();
+    await rename();
+    await list.getByRole("button", { name: "Speichern" }).click();
+    await list.getByRole("link", { name: /^Auf dem Telefon/ }).waitFor();
+    await phone.close();
+    const chats = await api("GET", "/v1/chat/sessions?messages=false");
+    const { id } = chats.find((it) => it.title === "Auf dem Telefon");
+    await api("PATCH", `/v1/chat/sessions/${id}`, { title: null });
+  });
+
   await step("chats are found, and deleted one by one or all", async () => {
     const list = page.getByRole("navigation", { name: "Chats" });
     await page.keyboard.press("Escape");
@@ -326,7 +397,8 @@ export default async function () {
     await page.getByRole("searchbox", { name: "Search chats" }).fill("first words");
     await until("one chat", async () => (await list.getByRole("link").count()) === 1);
     await list.getByRole("link").hover();
-    await list.getByRole("button", { name: /^Delete/ }).click();
+    await list.getByRole("button", { name: /^More/ }).click();
+    await page.getByRole("menuitem", { name: "Delete chat" }).click();
     const dialog = page.getByRole("dialog", { name: /^Delete “first words”/ });
     await dialog.waitFor();
     await look(page, "playground-delete");

@@ -235,6 +235,7 @@ pub fn routes() -> Vec<Route> {
         route(POST, "/v1/chat/sessions", IN_PERSON, BODY, chat::create, chat::CREATE),
         route(DELETE, "/v1/chat/sessions", IN_PERSON, NONE, chat::clear, chat::CLEAR),
         route(GET, "/v1/chat/sessions/{id}", IN_PERSON, NONE, chat::show, chat::SHOW),
+        route(PATCH, "/v1/chat/sessions/{id}", IN_PERSON, BODY, chat::change, chat::CHANGE),
         route(DELETE, "/v1/chat/sessions/{id}", IN_PERSON, NONE, chat::delete, chat::DELETE),
         route(
             POST,

@@ -19,9 +19,11 @@ row! {
         id: String,
         user_id: i64,
         title: String,
+        own_title: Option<String>,
         model_name: String,
         engine_type: Option<String>,
         constraints: String,
+        pinned: bool,
         created_at: i64,
         updated_at: i64,
     }
@@ -75,7 +77,9 @@ impl TryFrom<SessionRow> for ChatSession {
             engine: engine.transpose()?,
             constraints: serde_json::from_str(&row.constraints).map_err(|_| corrupt("constraints"))?,
             title: row.title,
+            own_title: row.own_title,
             model_name: row.model_name,
+            pinned: row.pinned,
             created_at: Timestamp(row.created_at),
             updated_at: Timestamp(row.updated_at),
         })
@@ -105,7 +109,8 @@ fn json(map: &Map<String, Value>) -> StoreResult<String> {
 /// The columns of [`SessionRow`].
 macro_rules! columns {
     () => {
-        "s.id, s.user_id, s.title, s.model_name, s.engine_type, s.constraints, s.created_at, s.updated_at"
+        "s.id, s.user_id, s.title, s.own_title, s.model_name, s.engine_type, s.constraints, s.pinned, \
+         s.created_at, s.updated_at"
     };
 }
 
@@ -121,8 +126,8 @@ impl Tx {
     /// Adds a chat without messages.
     pub async fn insert_chat(&mut self, chat: &ChatSession) -> StoreResult<()> {
         const SQL: &str = "INSERT INTO chat_sessions \
-                           (id, user_id, title, model_name, engine_type, constraints, created_at, updated_at) \
-                           VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+                           (id, user_id, title, model_name, engine_type, constraints, created_at, updated_at, \
+                           own_title, pinned) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
         let constraints = json(&chat.constraints)?;
         on_db!(self, |conn| {
             sqlx::query(SQL)
@@ -134,6 +139,8 @@ impl Tx {
                 .bind(clean(&constraints))
                 .bind(chat.created_at.0)
                 .bind(chat.updated_at.0)
+                .bind(chat.own_title.as_deref().map(clean))
+                .bind(chat.pinned)
                 .execute(conn)
                 .await
                 .map(drop)
@@ -141,8 +148,8 @@ impl Tx {
         Ok(())
     }
 
-    /// Returns a page of the user's chats, newest first, each with the number of its messages, and how many chats there
-    /// are. Leaves out chats that can't be read ([`Decoded::shown`]).
+    /// Returns a page of the user's chats, pinned ones first and then the newest first, each with the number of its
+    /// messages, and how many chats there are. Leaves out chats that can't be read ([`Decoded::shown`]).
     pub async fn chats(
         &mut self,
         user: UserId,
@@ -153,7 +160,8 @@ impl Tx {
             "SELECT ",
             columns!(),
             ", (SELECT COUNT(*) FROM chat_messages m WHERE m.session_id = s.id) AS message_count \
-             FROM chat_sessions s WHERE s.user_id = $1 ORDER BY s.created_at DESC, s.id DESC LIMIT $2 OFFSET $3"
+             FROM chat_sessions s WHERE s.user_id = $1 \
+             ORDER BY s.pinned DESC, s.created_at DESC, s.id DESC LIMIT $2 OFFSET $3"
         );
         const TOTAL: &str = "SELECT COUNT(*) FROM chat_sessions WHERE user_id = $1";
         let rows: Vec<Both<SessionRow, Count>> = on_db!(self, |conn| {
@@ -172,6 +180,18 @@ impl Tx {
             sqlx::query_as(SQL).bind(id.to_string()).bind(user.0).fetch_optional(conn).await
         })?;
         row.map(ChatSession::try_from).transpose()
+    }
+
+    /// Stores the user's own title of the chat and whether it is pinned. Returns `false` if the user has no such chat.
+    pub async fn label_chat(&mut self, chat: &ChatSession) -> StoreResult<bool> {
+        const SQL: &str =
+            "UPDATE chat_sessions SET own_title = $3, pinned = $4 WHERE id = $1 AND user_id = $2";
+        let rows = on_db!(self, |conn| {
+            let query = sqlx::query(SQL).bind(chat.id.to_string()).bind(chat.user_id.0);
+            let query = query.bind(chat.own_title.as_deref().map(clean)).bind(chat.pinned);
+            query.execute(conn).await.map(|done| done.rows_affected())
+        })?;
+        Ok(rows > 0)
     }
 
     /// Returns the first `limit` messages of a chat that come after message `after` (0: all), oldest first. The caller

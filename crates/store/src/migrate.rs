@@ -42,6 +42,7 @@ const VERSIONS: &[Version] = versions! {
     12 => "0012_jobs",
     13 => "0013_packages",
     14 => "0014_wishes",
+    15 => "0015_chat_labels",
 };
 
 /// Returns number and file name (without `.sql`) of every schema version, oldest first. They are the same for both

@@ -37,7 +37,7 @@ const chatsQuery = infiniteQueryOptions({
     state.data?.pages.some((page) => page.items.some((it) => it.answering)) ? ANSWERING_POLL_MS : false,
 });
 
-/** The user's chats without their messages, the newest first, page by page. */
+/** The user's chats without their messages, pinned ones first and then the newest first, page by page. */
 export const useChats = () => useInfiniteQuery(chatsQuery);
 
 /** What the list says of one chat; `undefined` if it is not on the pages that were read. */
@@ -145,6 +145,25 @@ export const stopChatAnswer = (id: string) => call("stopChatAnswer", { path: { i
 /** Forgets what the cache has of a chat that was deleted, or of all, once no page shows it. */
 export const forgetChats = (client: QueryClient, id: string | null): void =>
   client.removeQueries({ queryKey: id === null ? ["chats", "one"] : chatKeys.one(id) });
+
+/** Renames a chat, or pins it. */
+export function useChangeChat() {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: ({ id, body }: { id: string; body: Body<"changeChat"> }) =>
+      call("changeChat", { path: { id }, body }),
+    onSuccess: ({ id, title, pinned }) => {
+      const changed = (it: ChatSummary) => (it.id === id ? { ...it, title, pinned } : it);
+      client.setQueryData(
+        chatsQuery.queryKey,
+        (old) =>
+          old && { ...old, pages: old.pages.map((page) => ({ ...page, items: page.items.map(changed) })) },
+      );
+      changeChat(client, id, (chat) => ({ ...chat, title, pinned }));
+    },
+    onError: () => chatsChanged(client),
+  });
+}
 
 /** Deletes one chat. */
 export function useDeleteChat() {

@@ -1,6 +1,6 @@
 import { Menu as Base } from "@base-ui/react/menu";
 import { Check, type LucideIcon } from "lucide-react";
-import { Fragment, type ReactElement, type ReactNode } from "react";
+import { Fragment, type ReactElement, type ReactNode, type RefObject } from "react";
 import { cn } from "./cn";
 
 export type MenuItem =
@@ -31,17 +31,23 @@ export function Menu({
   trigger,
   items,
   align = "end",
+  focusNext,
 }: {
   trigger: ReactElement;
   items: MenuItem[];
   align?: "start" | "end";
+  /** What gets the focus once the menu has closed, if not the trigger. */
+  focusNext?: RefObject<HTMLElement | null> | undefined;
 }) {
   return (
     <Base.Root>
       <Base.Trigger render={trigger} />
       <Base.Portal>
         <Base.Positioner align={align} sideOffset={4} className="z-50 outline-none">
-          <Base.Popup className="min-w-44 rounded-lg border border-line bg-raised p-1 shadow-float outline-none transition-opacity duration-100 data-ending-style:opacity-0 data-starting-style:opacity-0">
+          <Base.Popup
+            finalFocus={focusNext}
+            className="min-w-44 rounded-lg border border-line bg-raised p-1 shadow-float outline-none transition-opacity duration-100 data-ending-style:opacity-0 data-starting-style:opacity-0"
+          >
             {items.map((item, index) => (
               // biome-ignore lint/suspicious/noArrayIndexKey: the items of a menu keep their places
               <Fragment key={index}>{entry(item)}</Fragment>

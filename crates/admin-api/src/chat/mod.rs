@@ -17,7 +17,7 @@ use axum::{
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use gantry_domain::{
     ErrorCode, UserId,
-    chat::{ChatMessage, ChatRole, ChatSession, UNTITLED, title_of},
+    chat::{ChatMessage, ChatRole, ChatSession, MAX_OWN_TITLE, UNTITLED, own_title_of, title_of},
     schema, view,
 };
 use gantry_store::{ChatSize, StoreResult};
@@ -61,8 +61,8 @@ query! {
     }
 }
 
-pub(crate) const LIST: Operation =
-    Operation::new("listChats", "List your chats").about("The newest chat comes first, with its messages.");
+pub(crate) const LIST: Operation = Operation::new("listChats", "List your chats")
+    .about("Pinned chats come first, then the newest. Each has its messages.");
 
 pub(crate) async fn list(
     app: State<App>,
@@ -71,11 +71,7 @@ pub(crate) async fn list(
 ) -> Outcome<Written<Listed<ChatSummary>>> {
     let (chats, total) = app.store.read().await?.chats(caller.user.id, page.limit, page.offset).await?;
     let answers = app.answers.clone();
-    let chats = chats.into_iter().map(move |(chat, message_count)| ChatSummary {
-        message_count: (message_count - answers.unfinished(chat.id).len() as i64).max(0),
-        head: ChatHead::of(chat, &answers),
-        messages: None,
-    });
+    let chats = chats.into_iter().map(move |(chat, stored)| ChatSummary::of(chat, stored, &answers));
     if !with_messages {
         return Ok(Written::new(Listed(chats.collect(), total)));
     }
@@ -182,9 +178,11 @@ pub(crate) async fn create(
         id: Uuid::now_v7(),
         user_id: caller.user.id,
         title: UNTITLED.to_owned(),
+        own_title: None,
         model_name,
         engine,
         constraints: constraints.unwrap_or_default(),
+        pinned: false,
         created_at: now,
         updated_at: now,
     };
@@ -216,6 +214,39 @@ pub(crate) async fn show(
     let head = json!(ChatHead::of(chat, &app.answers));
     let body = with_its_messages(app.0, id, &head, first);
     Ok(Written::new(([(CONTENT_TYPE, "application/json")], HttpBody::from_stream(logged(body)))))
+}
+
+form! {
+    pub(crate) struct ChangedChat {
+        /// `null` gives back the title that the user's first message gave. Invisible characters are left out; a title
+        /// that has no others counts as `null`.
+        title: change Line<MAX_OWN_TITLE>,
+        /// The list shows pinned chats first.
+        pinned: given bool,
+    }
+}
+
+pub(crate) const CHANGE: Operation = Operation::new("changeChat", "Rename a chat, or pin it")
+    .about("The answer has no messages. `updated_at` stays: it is the time of the last message.");
+
+pub(crate) async fn change(
+    app: State<App>,
+    caller: Caller,
+    UuidId(id): UuidId,
+    Body(ChangedChat { title, pinned }): Body<ChangedChat>,
+) -> Outcome<Json<ChatSummary>> {
+    let mut tx = app.store.write().await?;
+    // If two requests come at once, the later one must keep what the earlier one changed.
+    tx.lock_user(caller.user.id).await?;
+    let mut chat = tx.chat(caller.user.id, id).await?.ok_or_else(|| missing(id))?;
+    if let Some(title) = title {
+        chat.own_title = title.as_deref().and_then(own_title_of);
+    }
+    chat.pinned = pinned.unwrap_or(chat.pinned);
+    tx.label_chat(&chat).await?;
+    let stored = tx.chat_size(id).await?.messages;
+    tx.commit().await?;
+    Ok(Json(ChatSummary::of(chat, stored, &app.answers)))
 }
 
 form! {

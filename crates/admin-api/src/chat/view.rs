@@ -23,16 +23,24 @@ view! {
         updated_at: i64 as schema::epoch_ms(),
         /// A model is answering now: `GET /v1/chat/sessions/{id}/completions/current`.
         answering: bool,
+        /// The list shows it before chats that are not pinned.
+        pinned: bool,
     }
 }
 
 impl ChatHead {
     pub(crate) fn of(chat: ChatSession, answers: &Answers) -> Self {
-        let ChatSession { id, user_id: _, title, model_name, engine, constraints, created_at, updated_at } =
-            chat;
-        let (created_at, updated_at) = (created_at.0, updated_at.0);
-        let answering = answers.is_answering(id);
-        Self { id, title, model_name, engine_type: engine, constraints, created_at, updated_at, answering }
+        Self {
+            id: chat.id,
+            title: chat.own_title.unwrap_or(chat.title),
+            model_name: chat.model_name,
+            engine_type: chat.engine,
+            constraints: chat.constraints,
+            created_at: chat.created_at.0,
+            updated_at: chat.updated_at.0,
+            answering: answers.is_answering(chat.id),
+            pinned: chat.pinned,
+        }
     }
 }
 
@@ -43,6 +51,14 @@ view! {
         pub(crate) head: ChatHead => part,
         pub(crate) message_count: i64,
         pub(crate) messages: Option<Vec<MessageView>> => optional,
+    }
+}
+
+impl ChatSummary {
+    /// `stored` is the number of its messages in the database, those of an answer that has not ended among them.
+    pub(crate) fn of(chat: ChatSession, stored: i64, answers: &Answers) -> Self {
+        let message_count = (stored - answers.unfinished(chat.id).len() as i64).max(0);
+        Self { head: ChatHead::of(chat, answers), message_count, messages: None }
     }
 }
 

@@ -20,6 +20,7 @@ const UNAUDITED: &[(&str, &str, &str)] = &[
     ("POST", "/admin/models/{id}/test", "changes nothing"),
     ("POST", "/v1/chat/sessions", "chats are private"),
     ("DELETE", "/v1/chat/sessions", "chats are private"),
+    ("PATCH", "/v1/chat/sessions/{id}", "chats are private"),
     ("DELETE", "/v1/chat/sessions/{id}", "chats are private"),
     ("POST", "/v1/chat/sessions/{id}/messages", "chats are private"),
     ("POST", "/v1/chat/sessions/{id}/completions", "chats are private"),

@@ -118,6 +118,7 @@ fn chat_forms() -> Vec<Form> {
             json!({ "model_name": "m", "engine_type": "vllm" }),
             "constraints",
         ),
+        form("PATCH", "/v1/chat/sessions/{id}", 262_144, json!({}), "title pinned"),
         form(
             "POST",
             "/v1/chat/sessions/{id}/messages",

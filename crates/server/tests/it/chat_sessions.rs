@@ -4,7 +4,7 @@ use gantry_testkit::{Database, Gateway, Options};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::team::Team;
+use crate::{support::assert_invalid, team::Team};
 
 const GANTRY: &str = env!("CARGO_BIN_EXE_gantry");
 const CHATS: &str = "/v1/chat/sessions";
@@ -65,6 +65,57 @@ async fn a_chat_is_begun_filled_read_and_deleted() {
 }
 
 #[tokio::test]
+async fn a_chat_is_renamed_and_pinned() {
+    for database in Database::all("chat_sessions: labels") {
+        let gateway = Gateway::start(GANTRY, Options::default().on(database)).await;
+        let owner = gateway.owner().await;
+        let (first, second) = (begin(&owner).await, begin(&owner).await);
+        let path = format!("{CHATS}/{}", first["id"].as_str().unwrap());
+        let titles = async || {
+            let listed = owner.get(&format!("{CHATS}?messages=false")).await.expect(200);
+            let of = |it: &Value| it["title"].as_str().unwrap().to_owned();
+            listed.as_array().unwrap().iter().map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(first["pinned"], false);
+
+        let renamed = owner.patch(&path, &json!({ "title": "\u{202e}Mine" })).await.expect(200);
+        assert_eq!((&renamed["title"], &renamed["pinned"]), (&json!("Mine"), &json!(false)));
+        assert_eq!((&renamed["message_count"], renamed.get("messages")), (&json!(0), None));
+        assert_eq!(titles().await, ["New chat", "Mine"]);
+        // The first message still makes the automatic title, which comes back once the user's own title is gone.
+        let question = json!({ "role": "user", "content": "What is a gantry?" });
+        owner.post(&format!("{path}/messages"), &question).await.expect(201);
+        let said = owner.get(&path).await.expect(200);
+        let pinned = owner.patch(&path, &json!({ "pinned": true })).await.expect(200);
+        assert_eq!((&pinned["title"], &pinned["message_count"]), (&json!("Mine"), &json!(1)));
+        assert_eq!(pinned["updated_at"], said["updated_at"], "the time of the last message");
+        assert_eq!(titles().await, ["Mine", "New chat"], "pinned first");
+        let page = owner.get(&format!("{CHATS}?limit=1&offset=1")).await.expect(200);
+        assert_eq!(page[0]["id"], second["id"]);
+        let same = owner.patch(&path, &json!({})).await.expect(200);
+        assert_eq!(same, pinned, "an empty change changes nothing");
+
+        for nothing in [json!(null), json!("\u{200b}")] {
+            owner.patch(&path, &json!({ "title": "Again" })).await.expect(200);
+            let automatic = owner.patch(&path, &json!({ "title": nothing })).await.expect(200);
+            assert_eq!(
+                (&automatic["title"], &automatic["pinned"]),
+                (&json!("What is a gantry?"), &json!(true))
+            );
+        }
+        owner.patch(&path, &json!({ "title": "x".repeat(100), "pinned": false })).await.expect(200);
+        assert_eq!(owner.get(&path).await.expect(200)["title"], "x".repeat(100));
+        assert_eq!(titles().await, ["New chat".to_owned(), "x".repeat(100)]);
+        for wrong in [json!(""), json!(" a"), json!("a\nb"), json!("x".repeat(101)), json!(1)] {
+            assert_invalid(&owner.patch(&path, &json!({ "title": wrong })).await, &["title"]);
+        }
+        assert_invalid(&owner.patch(&path, &json!({ "pinned": null })).await, &["pinned"]);
+        let none = format!("{CHATS}/{}", uuid::Uuid::nil());
+        assert_eq!(owner.patch(&none, &json!({ "pinned": true })).await.code(), "not_found");
+    }
+}
+
+#[tokio::test]
 async fn nobody_reaches_the_chats_of_another_and_no_key_reaches_any() {
     let team = Team::with(Options::default()).await;
     let chat = begin(&team.user).await;
@@ -72,11 +123,13 @@ async fn nobody_reaches_the_chats_of_another_and_no_key_reaches_any() {
     let message = json!({ "role": "user", "content": "x" });
     for other in [&team.owner, &team.admin] {
         assert_eq!(other.get(&path).await.code(), "not_found");
+        let change = json!({ "title": "theirs", "pinned": true });
+        assert_eq!(other.patch(&path, &change).await.code(), "not_found");
         assert_eq!(other.delete(&path).await.code(), "not_found");
         assert_eq!(other.post(&format!("{path}/messages"), &message).await.code(), "not_found");
         assert_eq!(other.delete(CHATS).await.expect(200)["deleted_count"], 0);
     }
-    assert_eq!(team.user.get(&path).await.expect(200)["messages"], json!([]));
+    assert_eq!(team.user.get(&path).await.expect(200), chat, "nobody changed it");
     let (_, key) = team.owner.new_key(&json!({})).await;
     assert_eq!(key.get(CHATS).await.status, 401);
     assert_eq!(team.user.get(&format!("{CHATS}/not-a-uuid")).await.code(), "not_found");

@@ -108,6 +108,7 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("POST", "/v1/chat/sessions", "user", 415),
     ("DELETE", "/v1/chat/sessions", "user", 200),
     ("GET", "/v1/chat/sessions/{id}", "user", 404),
+    ("PATCH", "/v1/chat/sessions/{id}", "user", 404),
     ("DELETE", "/v1/chat/sessions/{id}", "user", 404),
     ("POST", "/v1/chat/sessions/{id}/messages", "user", 404),
     ("POST", "/v1/chat/sessions/{id}/completions", "user", 404),

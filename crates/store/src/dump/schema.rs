@@ -116,6 +116,7 @@ impl Schema {
             ["alter", "table", _, "alter", "column", _, "set", "storage", _]
             | ["create", "index", ..]
             | ["create", "unique", "index", ..]
+            | ["drop", "index", _]
             | ["insert" | "update", ..] => {}
             _ => return None,
         }
@@ -214,6 +215,7 @@ mod tests {
         assert!(!usage.columns[0].nullable && usage.columns[usage.column("key_id").unwrap()].nullable);
         let chats = &now.tables[now.index("chat_sessions").unwrap()];
         assert!(chats.columns[chats.column("engine_type").unwrap()].nullable);
+        assert_eq!(chats.columns[chats.column("pinned").unwrap()].kind, Kind::Boolean);
         assert!(now.tables[now.index("orgs").unwrap()].counts);
         assert_eq!(Schema::at(0).unwrap(), Schema::default());
     }

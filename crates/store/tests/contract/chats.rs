@@ -16,10 +16,12 @@ pub(crate) fn chat(n: i64, user: UserId) -> ChatSession {
         id: Uuid::now_v7(),
         user_id: user,
         title: "New chat".to_owned(),
+        own_title: None,
         model_name: "org/m".to_owned(),
         // The second chat is with an engine of the registry.
         engine: (n != 2).then_some(EngineKind::Vllm),
         constraints: json!({ "max_model_len": n }).as_object().unwrap().clone(),
+        pinned: false,
         created_at: at(n),
         updated_at: at(n),
     }
@@ -76,5 +78,30 @@ on_both! {
         assert_eq!(tx.delete_chats(mine).await.unwrap(), 1);
         assert_eq!(tx.chat_size(first.id).await.unwrap().messages, 0, "messages go with their chat");
         assert_eq!(tx.chats(other, 10, 0).await.unwrap().1, 1);
+    }
+
+    async fn a_chat_is_renamed_and_pinned(db: &Database) {
+        let mut tx = db.store.write().await.unwrap();
+        let org = tx.insert_org("Acme", NOW).await.unwrap().id;
+        let mine = tx.insert_user(&new_user(org, "ada", Role::User), NOW).await.unwrap().id;
+        let other = tx.insert_user(&new_user(org, "bob", Role::User), NOW).await.unwrap().id;
+        let (first, second) = (chat(1, mine), chat(2, mine));
+        for it in [&first, &second] {
+            tx.insert_chat(it).await.unwrap();
+        }
+        let own = ChatSession { own_title: Some("mi\0ne".to_owned()), pinned: true, ..first.clone() };
+        assert!(tx.label_chat(&own).await.unwrap());
+        let own = ChatSession { own_title: Some("mi\u{fffd}ne".to_owned()), ..own };
+        assert_eq!(tx.chat(mine, first.id).await.unwrap().unwrap(), own, "the automatic title stays");
+        let listed = [(own.clone(), 0), (second.clone(), 0)];
+        assert_eq!(tx.chats(mine, 10, 0).await.unwrap().0, listed, "pinned first");
+        assert_eq!(tx.chats(mine, 1, 1).await.unwrap().0, [(second.clone(), 0)]);
+        assert!(!tx.label_chat(&ChatSession { user_id: other, pinned: false, ..own.clone() }).await.unwrap());
+        assert_eq!(tx.chat(mine, first.id).await.unwrap().unwrap(), own);
+        assert!(tx.label_chat(&first).await.unwrap());
+        assert_eq!(tx.chats(mine, 10, 0).await.unwrap().0, [(second, 0), (first, 0)]);
+        let kept = ChatSession { own_title: Some("kept".to_owned()), pinned: true, ..chat(3, other) };
+        tx.insert_chat(&kept).await.unwrap();
+        assert_eq!(tx.chat(other, kept.id).await.unwrap(), Some(kept));
     }
 }

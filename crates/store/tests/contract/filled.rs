@@ -3,7 +3,7 @@
 use gantry_domain::{
     JobId, Role, UserId,
     audit::Action,
-    chat::{ChatMessage, ChatRole},
+    chat::{ChatMessage, ChatRole, ChatSession},
     job::JobState,
     model::{ModelConfig, ModelDraft, Phase, Task},
     usage::UsageRow,
@@ -121,7 +121,8 @@ pub(crate) async fn fill_small(store: &Store) -> JobId {
     tx.upsert_registry(&entry).await.unwrap();
     let chat = chats::chat(1, ada);
     tx.insert_chat(&chat).await.unwrap();
-    tx.insert_chat(&chats::chat(2, bob)).await.unwrap();
+    let labelled = ChatSession { own_title: Some(evil(5)), pinned: true, ..chats::chat(2, bob) };
+    tx.insert_chat(&labelled).await.unwrap();
     for n in 0..20 {
         let content = evil(n);
         let said = ChatMessage { id: 0, role: ChatRole::User, content, metrics: None, created_at: at(9) };

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Instant;
 
-use gantry_domain::model::Task;
+use gantry_domain::{UserId, model::Task};
 use gantry_store::{DatabaseKind, Store, StoreError};
 use secrecy::ExposeSecret as _;
 
@@ -89,6 +89,8 @@ on_both! {
         }
         let store = Store::open(&db.url).await.unwrap();
         let mut tx = store.read().await.unwrap();
+        let (chats, _) = tx.chats(UserId(1), 10, 0).await.unwrap();
+        assert!(matches!(&chats[..], [(it, 0)] if it.title == "t" && it.own_title.is_none() && !it.pinned));
         let entries = tx.registry().await.unwrap();
         let seen: Vec<_> = entries
             .iter()

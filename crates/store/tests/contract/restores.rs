@@ -193,7 +193,7 @@ on_both! {
     }
 
     async fn dumps_of_every_version_are_brought_up_to_date(db: &Database) {
-        for version in 1..=12 {
+        for version in 1..=14 {
             let old = Database::sqlite().await;
             old.go_back_to(version).await;
             for sql in [

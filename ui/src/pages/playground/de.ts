@@ -15,6 +15,12 @@ export const de = {
     clearTitle: "Alle Chats löschen?",
     clearText:
       "Alle Ihre Chats mit allen Nachrichten werden gelöscht. Das lässt sich nicht rückgängig machen.",
+    rename: "Umbenennen",
+    newTitle: (title) => `Neuer Titel für „${title}“`,
+    automatic: "Titel aus der ersten Frage",
+    pin: "Anheften",
+    unpin: "Nicht mehr anheften",
+    pinned: "Angeheftet",
     delete: "Chat löschen",
     named: (title) => `„${title}“`,
     deleteTitle: (title) => `„${title}“ löschen?`,

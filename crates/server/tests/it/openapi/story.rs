@@ -82,6 +82,8 @@ async fn account(record: &mut Recorder, gateway: &Gateway, owner: &Client) {
     let path = format!("/v1/chat/sessions/{}", chat["id"].as_str().unwrap());
     let message = json!({ "role": "user", "content": "Hello there" });
     record.send("addChatMessage", &ada, &format!("POST {path}/messages"), message).await;
+    let change = json!({ "title": "Greetings", "pinned": true });
+    record.send("changeChat", &ada, &format!("PATCH {path}"), change).await;
     record.send("getChat", &ada, &format!("GET {path}"), None).await;
     record.send("listChats", &ada, "GET /v1/chat/sessions", None).await;
     record.send("deleteChat", &ada, &format!("DELETE {path}"), None).await;

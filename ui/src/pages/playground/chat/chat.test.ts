@@ -4,7 +4,9 @@ import type { Constraints } from "@/data/inference";
 import { tokensOf } from "./context-meter";
 import { DEFAULTS, fieldsOf, numberFields } from "./parameters";
 import { requestOf } from "./request";
+import { markdownOfTurns } from "./save-chat";
 import { fileNameOf, markdownOf, snippetsOf } from "./snippets";
+import { titleOf } from "./title";
 import { type Facts, joinReasoning, partsOf, pathOf, splitReasoning } from "./tree";
 
 const message = (id: number, role: "user" | "assistant", content: string, metrics: Facts | null = null) =>
@@ -17,6 +19,11 @@ it("saves a chat under its title, as far as every system takes it", () => {
   expect(fileNameOf("a/b\\c: “d”\n\u202Ee")).toBe("a b c “d” e");
   expect(fileNameOf("x".repeat(100))).toBe("x".repeat(60));
   expect(fileNameOf("...")).toBe("chat");
+});
+
+it("takes a typed title in one line, and none as the automatic one", () => {
+  expect(titleOf("  a\tb\u0085 c ")).toBe("a b c");
+  expect(titleOf(" \n")).toBeNull();
 });
 
 describe("the tree of a chat", () => {
@@ -163,6 +170,14 @@ describe("copying", () => {
 
   it("gives the conversation as markdown", () => {
     expect(markdownOf([{ name: "You", text: "a" }])).toBe("**You:**\n\na\n");
+    const turns = pathOf([
+      message(1, "user", "q"),
+      message(2, "assistant", joinReasoning("why", "a"), { model: "m" }),
+      message(3, "assistant", "b"),
+    ]);
+    expect(markdownOfTurns(turns, { you: "You", model: "Model" })).toBe(
+      "**You:**\n\nq\n\n**m:**\n\na\n\n**Model:**\n\nb\n",
+    );
   });
 });
 

@@ -1,12 +1,12 @@
-import { downloadText } from "@/api/download";
 import { useChatsOf } from "@/data/chats";
 import { useT as useCommonT } from "@/i18n";
 import { Button } from "@/kit/button";
 import { CodeBlock } from "@/kit/code-block";
 import { Dialog } from "@/kit/dialog";
 import { useT } from "../t";
-import { fileNameOf, markdownOf, snippetsOf } from "./snippets";
-import { splitReasoning, type Turn } from "./tree";
+import { markdownOfTurns, saveJson, saveMarkdown } from "./save-chat";
+import { snippetsOf } from "./snippets";
+import type { Turn } from "./tree";
 
 type CopyDialogProps = {
   onClose: () => void;
@@ -21,13 +21,7 @@ export function CopyDialog({ onClose, session, turns, body }: CopyDialogProps) {
   const t = useT();
   const c = useCommonT();
   const chat = useChatsOf(session ? [session] : [])[0]?.data;
-  const name = fileNameOf(chat?.title ?? "");
-  const text = markdownOf(
-    turns.map(({ role, content, facts }) => ({
-      name: role === "user" ? t.turn.you : (facts.model ?? t.turn.model),
-      text: role === "user" ? content : splitReasoning(content).text,
-    })),
-  );
+  const text = markdownOfTurns(turns, t.turn);
   const snippets = [
     ...snippetsOf(body, `${location.origin}/v1`),
     { id: "markdown", label: t.copy.markdown, code: text },
@@ -41,16 +35,8 @@ export function CopyDialog({ onClose, session, turns, body }: CopyDialogProps) {
       description={t.copy.text}
       footer={
         <>
-          <Button onClick={() => downloadText(text, `${name}.md`, "text/markdown")}>
-            {t.copy.saveMarkdown}
-          </Button>
-          {chat && (
-            <Button
-              onClick={() => downloadText(JSON.stringify(chat, null, 2), `${name}.json`, "application/json")}
-            >
-              {t.copy.saveJson}
-            </Button>
-          )}
+          <Button onClick={() => saveMarkdown(chat?.title ?? "", text)}>{t.copy.saveMarkdown}</Button>
+          {chat && <Button onClick={() => saveJson(chat)}>{t.copy.saveJson}</Button>}
           <Button onClick={onClose}>{c.do.close}</Button>
         </>
       }

@@ -33,6 +33,7 @@ export function gateway() {
     created_at: 0,
     updated_at: 0,
     answering: false,
+    pinned: false,
     messages: [QUESTION],
   };
   const told = new Map<string, Reply[]>();

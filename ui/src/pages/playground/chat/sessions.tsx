@@ -1,22 +1,19 @@
 import { MessageSquarePlus, Trash2 } from "lucide-react";
 import { useEffect } from "react";
-import { type ChatSummary, useChats } from "@/data/chats";
-import { useT as useCommonT, useFormat } from "@/i18n";
-import { StateShape } from "@/kit/badge";
-import { Button, IconButton } from "@/kit/button";
-import { useMinute } from "@/kit/clock";
-import { cn } from "@/kit/cn";
+import { useChats } from "@/data/chats";
+import { Button } from "@/kit/button";
 import { ErrorState } from "@/kit/error-state";
-import { ButtonLink, Link } from "@/kit/link";
+import { ButtonLink } from "@/kit/link";
 import { SearchInput } from "@/kit/search-input";
 import { Skeleton } from "@/kit/skeleton";
 import { useUrl } from "@/kit/url-state";
 import { useT } from "../t";
 import type { ToDelete } from "./delete-chats";
+import { SessionRow } from "./session-row";
 
 type SessionsProps = { open: string[]; onDelete: (what: ToDelete) => void };
 
-/** The user's chats: search, open, delete. */
+/** The user's chats: search, open, and what the menu of each does. */
 export function Sessions({ open, onDelete }: SessionsProps) {
   const t = useT();
   const { q = "" } = useUrl();
@@ -52,7 +49,7 @@ export function Sessions({ open, onDelete }: SessionsProps) {
         ) : (
           <ul className="flex flex-col">
             {shown.map((it) => (
-              <Row key={it.id} chat={it} open={open.includes(it.id)} onDelete={() => onDelete(it)} />
+              <SessionRow key={it.id} chat={it} open={open.includes(it.id)} onDelete={() => onDelete(it)} />
             ))}
           </ul>
         )}
@@ -70,54 +67,5 @@ export function Sessions({ open, onDelete }: SessionsProps) {
         </div>
       )}
     </div>
-  );
-}
-
-function Row({ chat, open, onDelete }: { chat: ChatSummary; open: boolean; onDelete: () => void }) {
-  const t = useT();
-  const c = useCommonT();
-  const format = useFormat();
-  const now = useMinute();
-  return (
-    <li
-      className={cn(
-        "group/row relative flex min-w-0 items-center rounded-md [contain-intrinsic-size:auto_48px] [content-visibility:auto] hover:bg-hover",
-        open && "bg-accent-soft hover:bg-accent-soft",
-      )}
-    >
-      <Link
-        to="/playground/$id"
-        params={{ id: chat.id }}
-        search={(old: Record<string, string | undefined>) => ({ q: old.q, panel: old.panel })}
-        aria-current={open ? "page" : undefined}
-        className="min-w-0 flex-1 px-2 py-1.5 text-ink -outline-offset-2 hover:no-underline"
-      >
-        <span dir="auto" className="block truncate text-sm" title={chat.title}>
-          {chat.title}
-        </span>
-        <span className="flex gap-2 text-ink-2 text-xs">
-          <bdi className="truncate" title={chat.model_name}>
-            {chat.model_name}
-          </bdi>
-          {chat.answering ? (
-            <span className="ml-auto flex shrink-0 items-center gap-1 text-busy">
-              <StateShape tone="busy" />
-              {t.sessions.answering}
-            </span>
-          ) : (
-            <span className="ml-auto shrink-0" title={format.dateTime(chat.updated_at)}>
-              {format.relative(chat.updated_at, Math.max(now, chat.updated_at))}
-            </span>
-          )}
-        </span>
-      </Link>
-      <IconButton
-        icon={Trash2}
-        size="sm"
-        label={`${c.do.delete}: ${t.sessions.named(chat.title)}`}
-        className="absolute top-2 right-1 border-line bg-panel opacity-0 focus-visible:opacity-100 group-focus-within/row:opacity-100 group-hover/row:opacity-100 [@media(hover:none)]:opacity-100"
-        onClick={onDelete}
-      />
-    </li>
   );
 }
