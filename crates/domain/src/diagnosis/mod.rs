@@ -275,7 +275,7 @@ fn unknown(input: &Input<'_>, lines: &[Line<'_>]) -> Diagnosis {
         (None, None) => unmatched::NO_ERROR.en.to_owned(),
     };
     let failed = at.is_some() || input.reason.is_some() || input.exit_code.is_some_and(|it| it != 0);
-    let tips = if failed { unmatched::TIPS } else { &[] };
+    let tips: &[_] = if failed { unmatched::TIPS } else { &[] };
     Diagnosis {
         detected: false,
         title: if failed { unmatched::FAILED } else { unmatched::FINE }.en.to_owned(),
