@@ -39,6 +39,21 @@ export default async function () {
     await look(page, "overview-failed");
   });
 
+  await step("a German page says cause, remedies and the help of settings in German, with the values of the failure", async () => {
+    const german = await gateway.page({ as: "ada", locale: "de-DE" });
+    const { id } = (await api("GET", "/admin/models")).find((it) => it.served_name === "broken-3");
+    await german.goto(`${gateway.ui}/models/${id}`);
+    await german.getByText("Argument in dieser Version unbekannt", { exact: true }).first().waitFor();
+    await german.getByText(/^Dieser Build von llama\.cpp kennt --bogus-flag nicht: /).first().waitFor();
+    await german.getByText(/^Oder verwenden Sie ein Image, dessen Tag den Build nennt/).first().waitFor();
+    assert.equal(await german.getByText("Argument unknown to this version").count(), 0);
+    await german.goto(`${gateway.ui}/models/${id}?tab=configuration`);
+    await german.getByText(/^Kontextlänge, die sich alle Slots teilen; 0 bedeutet die des Modells\./).waitFor();
+    await german.goto(`${gateway.ui}/`);
+    await german.getByText("Argument in dieser Version unbekannt", { exact: true }).first().waitFor();
+    await german.close();
+  });
+
   await step("the page of the system calls their upstreams failed, too", async () => {
     await open("/system", "System");
     const upstreams = page.getByRole("table", { name: "Upstreams" });

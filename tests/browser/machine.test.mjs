@@ -50,6 +50,18 @@ export default async function () {
     await see("No setting matches.");
   });
 
+  await step("settings are explained in German on a German page, where German words find them", async () => {
+    const german = await gateway.page({ as: "ada", locale: "de-DE" });
+    await german.goto(`${gateway.ui}/settings`);
+    await see("Adresse der Prometheus-Metriken.", german);
+    await german.getByRole("group", { name: "Nur diese Gruppen" }).getByRole("button", { name: /^Anmeldung/ }).waitFor();
+    await german.getByRole("searchbox", { name: "Einstellungen suchen" }).fill("Audit-Protokoll behalten");
+    await german.getByText("METRICS_LISTEN", { exact: true }).waitFor({ state: "detached" });
+    await button("Wie man AUDIT_RETENTION_DAYS ändert", german).click();
+    await see("Erlaubt: eine ganze Zahl", german);
+    await german.close();
+  });
+
   await step("the models folder is changed, and a path that is none is refused on its field", async () => {
     await open("/settings", "Settings");
     await button("Change folder").click();

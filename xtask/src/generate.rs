@@ -1,6 +1,7 @@
-//! Generates reference pages from the tables in the code.
+//! Generates reference pages, and the German texts of the web UI, from the tables in the code.
 
 mod egress;
+mod german;
 mod roles;
 
 use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
@@ -22,7 +23,7 @@ use gantry_domain::{
 use gantry_settings::{Settings, Sources};
 
 /// Returns the paths of all pages from the root, with their texts.
-fn pages() -> anyhow::Result<[(&'static str, String); 10]> {
+fn pages() -> anyhow::Result<[(&'static str, String); 11]> {
     Ok([
         ("docs/reference/settings.md", settings()?),
         ("docs/model-fields.md", model_fields()),
@@ -34,6 +35,7 @@ fn pages() -> anyhow::Result<[(&'static str, String); 10]> {
         ("docs/roles.md", roles::page()),
         ("docs/egress.md", egress::page()),
         ("openapi.json", openapi()?),
+        ("ui/src/api/gateway-de.ts", german::page()?),
     ])
 }
 

@@ -11,6 +11,7 @@ pub struct ImageName(pub String);
 
 impl Value for ImageName {
     const ALLOWED: &'static str = "an image such as vllm/vllm-openai:v0.32.0";
+    const ALLOWED_DE: &'static str = "ein Image wie vllm/vllm-openai:v0.32.0";
 
     fn parse(text: &str) -> Option<Self> {
         is_reference(text).then(|| Self(text.to_owned()))
@@ -28,6 +29,8 @@ pub struct ImagePatterns(pub Vec<String>);
 impl Value for ImagePatterns {
     const ALLOWED: &'static str =
         "images separated by commas, such as vllm/vllm-openai,registry.example/team/*";
+    const ALLOWED_DE: &'static str =
+        "Images, durch Kommas getrennt, wie vllm/vllm-openai,registry.example/team/*";
 
     fn parse(text: &str) -> Option<Self> {
         let words = Words::parse(text)?.0;

@@ -4,6 +4,8 @@
 //! A value comes from a flag (`--gateway-listen`), else the environment (`GATEWAY_LISTEN`), else a `.env` file, else
 //! the default. Secrets may also be given as a file (`SESSION_SECRET_FILE`), in each of these ways.
 
+mod choice;
+mod define;
 mod images;
 mod load;
 mod otel;
@@ -12,17 +14,16 @@ mod service_url;
 mod table;
 mod value;
 
+pub use choice::{ContainerRuntime, LogFormat, RestoreDrill};
 pub use images::{ImageName, ImagePatterns};
 pub use load::{Origin, SYSTEM_FILE, SYSTEM_FILE_VARIABLE, SettingsError, Sources};
 pub use otel::{OtlpEndpoint, Pairs, SecretPairs, Share, TracesSampler};
 pub use service_url::{DatabaseUrl, RedisUrl};
 pub use table::{
-    BootstrapPassword, Data, Engines, Entry, Limits, Listening, Logging, Settings, SignIn, Supervision,
-    Tracing,
+    Data, Engines, Entry, German, Limits, Listening, Logging, Settings, SignIn, Supervision, Tracing,
 };
 pub use value::{
-    CommandWords, ContainerRuntime, HostNames, Hosts, LogFormat, Origins, Paths, RestoreDrill, Secret,
-    UserIds, Value, Wait, Words,
+    BootstrapPassword, CommandWords, HostNames, Hosts, Origins, Paths, Secret, UserIds, Value, Wait, Words,
 };
 
 /// Checks the values together, for combinations that are wrong or dangerous.

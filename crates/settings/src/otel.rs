@@ -6,7 +6,7 @@ use gantry_domain::words;
 use percent_encoding::percent_decode_str;
 use secrecy::SecretString;
 
-use crate::value::{Value, value_of_words};
+use crate::{choice::value_of_words, value::Value};
 
 /// Address of a collector: `http[s]://host[:port][/path]`. The default port is the scheme's, as in any URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct OtlpEndpoint(pub HttpUrl);
 impl Value for OtlpEndpoint {
     const ALLOWED: &'static str =
         "http://HOST:PORT or https://HOST:PORT, with a path if the collector wants one";
+    const ALLOWED_DE: &'static str =
+        "http://HOST:PORT oder https://HOST:PORT, mit einem Pfad, wenn der Collector einen will";
 
     fn parse(text: &str) -> Option<Self> {
         HttpUrl::parse(text).map(Self)
@@ -31,6 +33,7 @@ pub struct Pairs(pub Vec<(String, String)>);
 
 impl Value for Pairs {
     const ALLOWED: &'static str = "name=value pairs, comma-separated; values percent-encoded";
+    const ALLOWED_DE: &'static str = "Paare name=value, durch Kommas getrennt; Werte prozentkodiert";
 
     fn parse(text: &str) -> Option<Self> {
         let pairs = text.split(',').map(str::trim).filter(|it| !it.is_empty());
@@ -55,6 +58,7 @@ pub struct SecretPairs(pub Vec<(String, SecretString)>);
 
 impl Value for SecretPairs {
     const ALLOWED: &'static str = Pairs::ALLOWED;
+    const ALLOWED_DE: &'static str = Pairs::ALLOWED_DE;
     const IN_FILE: bool = true;
 
     fn parse(text: &str) -> Option<Self> {
@@ -104,7 +108,11 @@ impl TracesSampler {
     }
 }
 
-value_of_words!(TracesSampler, "always_on, always_off, traceidratio, or one of them after parentbased_");
+value_of_words!(
+    TracesSampler,
+    "always_on, always_off, traceidratio, or one of them after parentbased_",
+    "always_on, always_off, traceidratio, oder eines davon nach parentbased_"
+);
 
 /// A share, 0–1.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -112,6 +120,7 @@ pub struct Share(pub f64);
 
 impl Value for Share {
     const ALLOWED: &'static str = "a number from 0 to 1";
+    const ALLOWED_DE: &'static str = "eine Zahl von 0 bis 1";
 
     fn parse(text: &str) -> Option<Self> {
         text.parse().ok().filter(|it| (0.0..=1.0).contains(it)).map(Self)

@@ -30,6 +30,7 @@ impl fmt::Debug for DatabaseUrl {
 
 impl Value for DatabaseUrl {
     const ALLOWED: &'static str = "sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE";
+    const ALLOWED_DE: &'static str = "sqlite://DATEI oder postgres://BENUTZER:PASSWORT@HOST/DATENBANK";
     const IN_FILE: bool = true;
 
     fn parse(text: &str) -> Option<Self> {
@@ -106,6 +107,7 @@ impl fmt::Debug for RedisUrl {
 
 impl Value for RedisUrl {
     const ALLOWED: &'static str = "redis://USER:PASSWORD@HOST:PORT/DATABASE, rediss:// for TLS, or unix:///PATH?pass=PASSWORD&db=DATABASE";
+    const ALLOWED_DE: &'static str = "redis://BENUTZER:PASSWORT@HOST:PORT/DATENBANK, rediss:// für TLS, oder unix:///PFAD?pass=PASSWORT&db=DATENBANK";
     const IN_FILE: bool = true;
 
     fn parse(text: &str) -> Option<Self> {

@@ -7,17 +7,15 @@ use std::{
     time::Duration,
 };
 
-use gantry_domain::{
-    limit::LimitMode,
-    net::{IpList, SubnetRange},
-    words,
-};
+use gantry_domain::net::{IpList, SubnetRange};
 use secrecy::SecretString;
 
 /// A type that a setting can have.
 pub trait Value: Sized {
     /// The allowed values, for messages and the reference page: "an address such as 127.0.0.1:8084".
     const ALLOWED: &'static str;
+    /// The same in German, for pages.
+    const ALLOWED_DE: &'static str;
     /// Whether the type holds a secret, so that it may also be given as a file.
     const IN_FILE: bool = false;
 
@@ -30,6 +28,7 @@ pub trait Value: Sized {
 /// An optional setting: an empty text is the same as none.
 impl<T: Value> Value for Option<T> {
     const ALLOWED: &'static str = T::ALLOWED;
+    const ALLOWED_DE: &'static str = T::ALLOWED_DE;
     const IN_FILE: bool = T::IN_FILE;
 
     fn parse(text: &str) -> Option<Self> {
@@ -43,6 +42,7 @@ impl<T: Value> Value for Option<T> {
 
 impl Value for bool {
     const ALLOWED: &'static str = "true or false";
+    const ALLOWED_DE: &'static str = "true oder false";
 
     fn parse(text: &str) -> Option<Self> {
         match text {
@@ -59,6 +59,7 @@ impl Value for bool {
 
 impl Value for SocketAddr {
     const ALLOWED: &'static str = "an address such as 127.0.0.1:8084";
+    const ALLOWED_DE: &'static str = "eine Adresse wie 127.0.0.1:8084";
 
     fn parse(text: &str) -> Option<Self> {
         text.parse().ok()
@@ -71,6 +72,7 @@ impl Value for SocketAddr {
 
 impl Value for PathBuf {
     const ALLOWED: &'static str = "a path";
+    const ALLOWED_DE: &'static str = "ein Pfad";
 
     fn parse(text: &str) -> Option<Self> {
         (!text.is_empty()).then(|| Self::from(text))
@@ -83,6 +85,7 @@ impl Value for PathBuf {
 
 impl Value for String {
     const ALLOWED: &'static str = "a text";
+    const ALLOWED_DE: &'static str = "ein Text";
 
     fn parse(text: &str) -> Option<Self> {
         (!text.is_empty()).then(|| text.to_owned())
@@ -95,6 +98,7 @@ impl Value for String {
 
 impl Value for u32 {
     const ALLOWED: &'static str = "a whole number";
+    const ALLOWED_DE: &'static str = "eine ganze Zahl";
 
     fn parse(text: &str) -> Option<Self> {
         text.parse().ok()
@@ -107,6 +111,7 @@ impl Value for u32 {
 
 impl Value for usize {
     const ALLOWED: &'static str = "a whole number";
+    const ALLOWED_DE: &'static str = "eine ganze Zahl";
 
     fn parse(text: &str) -> Option<Self> {
         text.parse().ok()
@@ -119,6 +124,7 @@ impl Value for usize {
 
 impl Value for NonZeroU32 {
     const ALLOWED: &'static str = "a whole number of at least 1";
+    const ALLOWED_DE: &'static str = "eine ganze Zahl ab 1";
 
     fn parse(text: &str) -> Option<Self> {
         text.parse().ok()
@@ -131,6 +137,7 @@ impl Value for NonZeroU32 {
 
 impl Value for NonZeroUsize {
     const ALLOWED: &'static str = NonZeroU32::ALLOWED;
+    const ALLOWED_DE: &'static str = NonZeroU32::ALLOWED_DE;
 
     fn parse(text: &str) -> Option<Self> {
         text.parse().ok()
@@ -144,6 +151,7 @@ impl Value for NonZeroUsize {
 /// A duration is written in seconds.
 impl Value for Duration {
     const ALLOWED: &'static str = "a whole number of seconds from 1 to 31,536,000";
+    const ALLOWED_DE: &'static str = "eine ganze Zahl von Sekunden, 1 bis 31.536.000";
 
     fn parse(text: &str) -> Option<Self> {
         text.parse().ok().filter(|it| (1..=31_536_000).contains(it)).map(Self::from_secs)
@@ -160,6 +168,7 @@ pub struct Wait(pub Duration);
 
 impl Value for Wait {
     const ALLOWED: &'static str = "a whole number of seconds from 0 to 31,536,000";
+    const ALLOWED_DE: &'static str = "eine ganze Zahl von Sekunden, 0 bis 31.536.000";
 
     fn parse(text: &str) -> Option<Self> {
         if text == "0" { Some(Self(Duration::ZERO)) } else { Duration::parse(text).map(Self) }
@@ -172,6 +181,7 @@ impl Value for Wait {
 
 impl Value for IpList {
     const ALLOWED: &'static str = "IP addresses or CIDR ranges, comma-separated";
+    const ALLOWED_DE: &'static str = "IP-Adressen oder CIDR-Bereiche, durch Kommas getrennt";
 
     fn parse(text: &str) -> Option<Self> {
         Self::parse(text.split(',')).ok()
@@ -188,6 +198,7 @@ pub struct Words(pub Vec<String>);
 
 impl Value for Words {
     const ALLOWED: &'static str = "words, comma-separated";
+    const ALLOWED_DE: &'static str = "Wörter, durch Kommas getrennt";
 
     fn parse(text: &str) -> Option<Self> {
         Some(Self(text.split(',').map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned).collect()))
@@ -205,6 +216,8 @@ pub struct HostNames(pub Vec<String>);
 impl Value for HostNames {
     const ALLOWED: &'static str =
         "host names such as ai.example.org, without scheme and port, comma-separated";
+    const ALLOWED_DE: &'static str =
+        "Hostnamen wie ai.example.org, ohne Schema und Port, durch Kommas getrennt";
 
     fn parse(text: &str) -> Option<Self> {
         let words = Words::parse(text)?.0;
@@ -225,6 +238,7 @@ pub struct Hosts(pub Vec<String>);
 
 impl Value for Hosts {
     const ALLOWED: &'static str = "host names without scheme and port, comma-separated, or `*`";
+    const ALLOWED_DE: &'static str = "Hostnamen ohne Schema und Port, durch Kommas getrennt, oder `*`";
 
     fn parse(text: &str) -> Option<Self> {
         if text.trim() == "*" {
@@ -246,6 +260,8 @@ pub struct CommandWords(pub Vec<String>);
 
 impl Value for CommandWords {
     const ALLOWED: &'static str = "a program and its first arguments, as in `/opt/venv/bin/vllm serve`";
+    const ALLOWED_DE: &'static str =
+        "ein Programm und seine ersten Argumente, wie `/opt/venv/bin/vllm serve`";
 
     fn parse(text: &str) -> Option<Self> {
         let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
@@ -280,6 +296,7 @@ pub struct UserIds(pub String);
 
 impl Value for UserIds {
     const ALLOWED: &'static str = "the numbers of a user and a group, as in 1000:1000";
+    const ALLOWED_DE: &'static str = "die Nummern eines Benutzers und einer Gruppe, wie 1000:1000";
 
     fn parse(text: &str) -> Option<Self> {
         let (user, group) = text.trim().split_once(':')?;
@@ -294,6 +311,8 @@ impl Value for UserIds {
 
 impl Value for SubnetRange {
     const ALLOWED: &'static str = "a range of IPv4 addresses such as 10.189.0.0/16, with at least 64 of them";
+    const ALLOWED_DE: &'static str =
+        "ein Bereich von IPv4-Adressen wie 10.189.0.0/16, mit mindestens 64 Adressen";
 
     fn parse(text: &str) -> Option<Self> {
         Self::parse(text)
@@ -310,6 +329,7 @@ pub struct Paths(pub Vec<PathBuf>);
 
 impl Value for Paths {
     const ALLOWED: &'static str = "absolute paths, comma-separated";
+    const ALLOWED_DE: &'static str = "absolute Pfade, durch Kommas getrennt";
 
     fn parse(text: &str) -> Option<Self> {
         let paths: Vec<PathBuf> = Words::parse(text)?.0.into_iter().map(PathBuf::from).collect();
@@ -327,6 +347,7 @@ pub struct Origins(pub Vec<String>);
 
 impl Value for Origins {
     const ALLOWED: &'static str = "origins such as https://ui.example.org, comma-separated, and `*` for every other one, with keys only";
+    const ALLOWED_DE: &'static str = "Origins wie https://ui.example.org, durch Kommas getrennt, und `*` für alle anderen, nur mit Schlüsseln";
 
     fn parse(text: &str) -> Option<Self> {
         let words = Words::parse(text)?.0;
@@ -348,6 +369,7 @@ pub struct Secret(pub SecretString);
 
 impl Value for Secret {
     const ALLOWED: &'static str = "a secret of 16 to 512 printable characters";
+    const ALLOWED_DE: &'static str = "ein Geheimnis aus 16 bis 512 druckbaren Zeichen";
     const IN_FILE: bool = true;
 
     fn parse(text: &str) -> Option<Self> {
@@ -360,73 +382,23 @@ impl Value for Secret {
     }
 }
 
-/// Makes a type of [`words!`] a type of settings; the second argument is its [`Value::ALLOWED`].
-macro_rules! value_of_words {
-    ($type:ty, $allowed:literal) => {
-        impl Value for $type {
-            const ALLOWED: &'static str = $allowed;
+/// The bootstrap password: a secret with the length rules of passwords.
+#[derive(Debug, Clone)]
+pub struct BootstrapPassword(pub SecretString);
 
-            fn parse(text: &str) -> Option<Self> {
-                Self::parse(text)
-            }
+impl Value for BootstrapPassword {
+    const ALLOWED: &'static str = "a password of 8 to 256 characters";
+    const ALLOWED_DE: &'static str = "ein Passwort mit 8 bis 256 Zeichen";
+    const IN_FILE: bool = true;
 
-            fn show(&self) -> String {
-                self.as_str().to_owned()
-            }
-        }
-    };
-}
-pub(crate) use value_of_words;
+    fn parse(text: &str) -> Option<Self> {
+        (8..=256).contains(&text.chars().count()).then(|| Self(text.to_owned().into()))
+    }
 
-value_of_words!(LimitMode, "enforce or shadow");
-
-words! {
-    /// Which container runtime to use.
-    pub enum ContainerRuntime {
-        /// The one that models were started with; else Docker if it answers, else processes.
-        Auto = "auto",
-        /// Engines run as containers of Docker.
-        Docker = "docker",
-        /// Engines run as processes of this machine.
-        Process = "process",
+    fn show(&self) -> String {
+        "***".to_owned()
     }
 }
-value_of_words!(ContainerRuntime, "auto, docker or process");
-
-words! {
-    /// How often the newest backup is restored for a trial.
-    pub enum RestoreDrill {
-        /// Never.
-        Off = "off",
-        /// Each day.
-        Daily = "daily",
-        /// Each week.
-        Weekly = "weekly",
-    }
-}
-value_of_words!(RestoreDrill, "off, daily or weekly");
-
-impl RestoreDrill {
-    /// Returns the time between two drills; `None` for never.
-    pub fn period(self) -> Option<Duration> {
-        match self {
-            Self::Off => None,
-            Self::Daily => Some(Duration::from_hours(24)),
-            Self::Weekly => Some(Duration::from_hours(24 * 7)),
-        }
-    }
-}
-
-words! {
-    /// The form of the log's lines.
-    pub enum LogFormat {
-        /// A line of text for people.
-        Text = "text",
-        /// A JSON object for programs.
-        Json = "json",
-    }
-}
-value_of_words!(LogFormat, "text or json");
 
 #[cfg(test)]
 mod tests {

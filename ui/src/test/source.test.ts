@@ -72,9 +72,11 @@ it("swallows no error without saying where it is shown", () => {
   expect(wrong).toEqual([]);
 });
 
+const GENERATED = ["api/operations.ts", "api/gateway-de.ts"];
+
 it("has files of one subject: none is longer than 300 lines", () => {
   const long = files
-    .filter(({ path, text }) => !path.startsWith("api/operations") && text.split("\n").length > 301)
+    .filter(({ path, text }) => !GENERATED.includes(path) && text.split("\n").length > 301)
     .map(({ path }) => path);
   expect(long).toEqual([]);
 });

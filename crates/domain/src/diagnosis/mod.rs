@@ -7,17 +7,21 @@
 
 mod checkpoint;
 mod context;
+mod ended;
 mod flags;
 mod gguf;
 mod gpu;
+mod host;
 mod hub;
 mod lines;
 mod llamacpp;
+mod memory;
 mod pattern;
 pub mod reference;
 mod runtime;
 mod signature;
 mod summary;
+mod unmatched;
 mod values;
 mod vllm;
 
@@ -74,7 +78,7 @@ pub enum Watch {
 // Here, because only this module knows all names.
 impl Shape for ErrorType {
     fn schema(_: &mut Components) -> Value {
-        let mut names: Vec<&str> = error_types().chain(["unknown"]).collect();
+        let mut names: Vec<&str> = error_types().chain([unmatched::ERROR_TYPE]).collect();
         names.sort_unstable();
         names.dedup();
         schema::one_of(&names)
@@ -94,6 +98,9 @@ struct Match<'a> {
 fn table() -> impl Iterator<Item = &'static Signature> {
     [
         runtime::SIGNATURES,
+        host::SIGNATURES,
+        ended::SIGNATURES,
+        memory::SIGNATURES,
         gpu::SIGNATURES,
         hub::SIGNATURES,
         vllm::SIGNATURES,
@@ -243,12 +250,12 @@ fn explain(input: &Input<'_>, lines: &[Line<'_>], found: Match<'_>) -> Diagnosis
         let mut captures = known.captures.clone();
         captures.push(("field", known.field.or_else(|| known.capture("flag")).unwrap_or("the setting")));
         let field = known.field.map(Cow::Borrowed);
-        fixes.push(Fix { text: pattern::fill(advice.text, &captures), field, value });
+        fixes.push(Fix { text: pattern::fill(advice.text.en, &captures), field, value });
     }
     Diagnosis {
         detected: true,
-        title: signature.title.to_owned(),
-        message: pattern::fill(signature.message, &known.captures),
+        title: signature.title.en.to_owned(),
+        message: pattern::fill(signature.message.en, &known.captures),
         field: fixes.iter().find_map(|it| it.field.clone()),
         fixes,
         severity: signature.severity,
@@ -263,24 +270,20 @@ fn unknown(input: &Input<'_>, lines: &[Line<'_>]) -> Diagnosis {
     let at = first_line(input, lines)
         .and_then(|first| lines.iter().skip(first).position(Line::is_error).map(|it| it + first));
     let message = match (at.and_then(|it| lines.get(it)), input.reason) {
-        (Some(line), _) => format!("the first error in the log is: {}", summary::cause(line)),
+        (Some(line), _) => pattern::fill(unmatched::FIRST_ERROR.en, &[("line", summary::cause(line))]),
         (None, Some(reason)) => reason.to_owned(),
-        (None, None) => "the log shows no error".to_owned(),
+        (None, None) => unmatched::NO_ERROR.en.to_owned(),
     };
     let failed = at.is_some() || input.reason.is_some() || input.exit_code.is_some_and(|it| it != 0);
-    let tips: &[&str] = if failed {
-        &["read the log from the first error on", "compare the settings with the dry-run's warnings"]
-    } else {
-        &[]
-    };
+    let tips: &[_] = if failed { unmatched::TIPS } else { &[] };
     Diagnosis {
         detected: false,
-        title: if failed { "Unknown failure" } else { "No failure found" }.to_owned(),
+        title: if failed { unmatched::FAILED } else { unmatched::FINE }.en.to_owned(),
         message: shorten(&message, MAX_EVIDENCE_BYTES).to_owned(),
-        fixes: tips.iter().map(|it| Fix { text: (*it).to_owned(), field: None, value: None }).collect(),
+        fixes: tips.iter().map(|it| Fix { text: it.en.to_owned(), field: None, value: None }).collect(),
         field: None,
         severity: if failed { Severity::Error } else { Severity::Info },
-        error_type: "unknown".into(),
+        error_type: unmatched::ERROR_TYPE.into(),
         evidence: evidence(lines, at, input.reason),
     }
 }

@@ -3,7 +3,7 @@
 use super::{
     Watch,
     signature::{Advice, Target, Try, When},
-    table,
+    table, unmatched,
 };
 use crate::model::EngineKind;
 
@@ -37,6 +37,27 @@ pub enum Sign {
     Watch(Watch),
 }
 
+/// The texts that the diagnoses of one `error_type` may have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Texts {
+    pub error_type: &'static str,
+    /// Title, message and fixes, each in English and in German. `{name}` stands for a variable part, and brackets for a
+    /// part that may be left out.
+    pub texts: Vec<(&'static str, &'static str)>,
+}
+
+/// Returns the texts of every known failure, then those of failures that are not known.
+pub fn texts() -> impl Iterator<Item = Texts> {
+    let known = table().map(|row| {
+        let texts = [row.title, row.message].into_iter().chain(row.fixes.iter().map(|it| it.text));
+        (row.id, texts.collect::<Vec<_>>())
+    });
+    known.chain([(unmatched::ERROR_TYPE, unmatched::TEXTS.to_vec())]).map(|(error_type, texts)| Texts {
+        error_type,
+        texts: texts.into_iter().map(|it| (it.en, it.de)).collect(),
+    })
+}
+
 /// Returns every known failure, in the order in which they are tried.
 pub fn entries() -> impl Iterator<Item = Entry> {
     table().map(|row| {
@@ -53,9 +74,9 @@ pub fn entries() -> impl Iterator<Item = Entry> {
         Entry {
             error_type: row.id,
             engine: row.engine,
-            title: row.title,
+            title: row.title.en,
             sign,
-            fix: row.fixes.first().map(|it| plain(it.text)).unwrap_or_default(),
+            fix: row.fixes.first().map(|it| plain(it.text.en)).unwrap_or_default(),
             field: with_field.and_then(field),
             value: with_field.and_then(value),
         }

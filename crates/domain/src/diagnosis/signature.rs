@@ -6,6 +6,20 @@ use serde_json::Value;
 use super::{Severity, Watch, context::MatchContext, flags, values};
 use crate::model::{EngineKind, ModelConfig};
 
+/// A text of our own in each language that pages have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Both {
+    /// English: what the API says.
+    pub en: &'static str,
+    /// German, with the captures and optional parts of the English text. Pages show it in place of that text.
+    pub de: &'static str,
+}
+
+/// Makes a text from its English and its German form.
+pub(super) const fn both(en: &'static str, de: &'static str) -> Both {
+    Both { en, de }
+}
+
 /// What a signature looks at.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum When {
@@ -68,7 +82,7 @@ pub(super) enum Try {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Advice {
     /// The text, which may contain captures and `{field}`.
-    pub text: &'static str,
+    pub text: Both,
     pub target: Target,
     pub value: Try,
 }
@@ -86,9 +100,9 @@ pub(super) struct Signature {
     pub vague: &'static [&'static str],
     pub weight: Weight,
     pub severity: Severity,
-    pub title: &'static str,
+    pub title: Both,
     /// The message, which may contain captures.
-    pub message: &'static str,
+    pub message: Both,
     pub fixes: &'static [Advice],
     /// If this returns true for the settings, the signature reports nothing new and is skipped.
     unless: Option<fn(&ModelConfig) -> bool>,
@@ -99,8 +113,8 @@ impl Signature {
         id: &'static str,
         engine: Option<EngineKind>,
         when: When,
-        title: &'static str,
-        message: &'static str,
+        title: Both,
+        message: Both,
         fixes: &'static [Advice],
     ) -> Self {
         Self {
@@ -155,32 +169,32 @@ impl Signature {
 }
 
 /// Makes advice that is not about a setting of the model.
-pub(super) const fn tip(text: &'static str) -> Advice {
+pub(super) const fn tip(text: Both) -> Advice {
     Advice { text, target: Target::None, value: Try::Nothing }
 }
 
 /// Makes advice to change `field`; the reader chooses the value.
-pub(super) const fn change(field: &'static str, text: &'static str) -> Advice {
+pub(super) const fn change(field: &'static str, text: Both) -> Advice {
     Advice { text, target: Target::Field(field), value: Try::Nothing }
 }
 
 /// Makes advice to change the first of `fields` that is set.
-pub(super) const fn change_first(fields: &'static [&'static str], text: &'static str) -> Advice {
+pub(super) const fn change_first(fields: &'static [&'static str], text: Both) -> Advice {
     Advice { text, target: Target::FirstSet(fields), value: Try::Nothing }
 }
 
 /// Makes advice to set `field` to `value`.
-pub(super) const fn set(field: &'static str, value: Try, text: &'static str) -> Advice {
+pub(super) const fn set(field: &'static str, value: Try, text: Both) -> Advice {
     Advice { text, target: Target::Field(field), value }
 }
 
 /// Makes advice about the field that became the captured `flag`.
-pub(super) const fn set_flag(value: Try, text: &'static str) -> Advice {
+pub(super) const fn set_flag(value: Try, text: Both) -> Advice {
     Advice { text, target: Target::Flag, value }
 }
 
 /// Makes advice about the field that holds the captured `path`.
-pub(super) const fn change_path(or: &'static str, text: &'static str) -> Advice {
+pub(super) const fn change_path(or: &'static str, text: Both) -> Advice {
     Advice { text, target: Target::Path(or), value: Try::Nothing }
 }
 

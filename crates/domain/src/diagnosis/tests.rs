@@ -45,7 +45,7 @@ fn templates_name_only_what_their_patterns_capture() {
             When::Exit(_) | When::OutOfMemory | When::Watch(_) => &[],
         };
         let captured: Vec<&str> = patterns.iter().flat_map(|it| names(it)).collect();
-        let used = row.fixes.iter().flat_map(|it| names(it.text)).chain(names(row.message));
+        let used = row.fixes.iter().flat_map(|it| names(it.text.en)).chain(names(row.message.en));
         for name in used {
             assert!(name == "field" || captured.contains(&name), "{}: `{name}`", row.id);
         }
@@ -66,7 +66,7 @@ fn messages_have_no_gaps() {
         };
         for pattern in patterns.iter().chain(row.vague) {
             let found: Captures<'_> = names(pattern).into_iter().map(|it| (it, "x")).collect();
-            let mut texts = row.fixes.iter().map(|it| it.text).chain([row.message]);
+            let mut texts = row.fixes.iter().map(|it| it.text.en).chain([row.message.en]);
             let gaps = |it: &str| it.matches('…').count();
             let gap = texts.find(|it| gaps(&pattern::fill(&it.replace("{field}", "x"), &found)) > gaps(it));
             assert_eq!(gap, None, "{}: {pattern}", row.id);
@@ -77,13 +77,41 @@ fn messages_have_no_gaps() {
 #[test]
 fn texts_keep_the_house_style() {
     for row in table() {
-        for text in row.fixes.iter().map(|it| it.text).chain([row.message]) {
+        for text in row.fixes.iter().map(|it| it.text.en).chain([row.message.en]) {
             assert!(
                 !text.ends_with('.') && !text.starts_with(char::is_uppercase) || text.starts_with("GGUF"),
                 "{text}"
             );
         }
-        assert!(row.title.starts_with(char::is_uppercase) && !row.title.ends_with('.'), "{}", row.title);
+        for title in [row.title.en, row.title.de] {
+            assert!(title.starts_with(char::is_uppercase) && !title.ends_with('.'), "{title}");
+        }
+    }
+}
+
+/// A page finds the variable parts of an English text and puts them into the German one.
+#[test]
+fn german_texts_have_the_variable_parts_and_the_code_of_the_english_ones() {
+    let code = |text: &'static str| -> Vec<_> { text.split('`').skip(1).step_by(2).collect() };
+    let sorted = |mut it: Vec<&'static str>| {
+        it.sort_unstable();
+        it
+    };
+    for (en, de) in reference::texts().flat_map(|it| it.texts) {
+        assert_eq!(sorted(names(en)), sorted(names(de)), "{en}: {de}");
+        assert_eq!(sorted(code(en)), sorted(code(de)), "{en}: {de}");
+        assert_eq!(en.matches('[').count(), de.matches('[').count(), "{en}: {de}");
+        assert!(de.len() > 5 && en != de && !de.ends_with('.'), "{de}");
+    }
+}
+
+/// Each variable part of an English text stands in it once, so that a page finds one value for it.
+#[test]
+fn no_english_text_names_a_variable_part_twice() {
+    for (en, _) in reference::texts().flat_map(|it| it.texts) {
+        let mut all = names(en);
+        all.sort_unstable();
+        assert!(all.windows(2).all(|it| it[0] != it[1]), "{en}");
     }
 }
 

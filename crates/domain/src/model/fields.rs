@@ -117,6 +117,8 @@ pub struct Tuned {
     pub value: Default,
     /// The gain and the cost.
     pub why: &'static str,
+    /// The same in German.
+    pub why_de: &'static str,
     /// The value helps only models for this task; `None`: all models.
     pub task: Option<Task>,
 }
@@ -191,6 +193,8 @@ pub struct Field {
     pub set_by: SetBy,
     pub emit: Emit,
     pub help: &'static str,
+    /// The help in German, which pages show in place of the English one.
+    pub help_de: &'static str,
     /// What the field becomes, in words, if `emit` does not say it.
     pub becomes: &'static str,
     /// Example values for a text whose legal values only the engine defines. Every engine version that the table
@@ -205,6 +209,7 @@ impl Field {
         kind: Kind,
         emit: Emit,
         help: &'static str,
+        help_de: &'static str,
     ) -> Self {
         Self {
             name,
@@ -219,6 +224,7 @@ impl Field {
             set_by: SetBy::Admin,
             emit,
             help,
+            help_de,
             becomes: "",
             examples: &[],
         }
@@ -245,14 +251,14 @@ impl Field {
         self
     }
 
-    const fn tuned(mut self, value: Default, why: &'static str) -> Self {
-        self.tuned = Some(Tuned { value, why, task: None });
+    const fn tuned(mut self, value: Default, why: &'static str, why_de: &'static str) -> Self {
+        self.tuned = Some(Tuned { value, why, why_de, task: None });
         self
     }
 
     /// Sets a tuned value that only helps models that generate text.
-    const fn tuned_to_generate(mut self, value: Default, why: &'static str) -> Self {
-        self.tuned = Some(Tuned { value, why, task: Some(Task::Generate) });
+    const fn tuned_to_generate(mut self, value: Default, why: &'static str, why_de: &'static str) -> Self {
+        self.tuned = Some(Tuned { value, why, why_de, task: Some(Task::Generate) });
         self
     }
 
@@ -325,6 +331,25 @@ mod tests {
     fn every_row_says_what_it_becomes() {
         for row in all() {
             assert_eq!(row.emit == Emit::Special, !row.becomes.is_empty(), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn german_help_has_the_code_and_the_numbers_of_the_english_one() {
+        let sorted = |mut it: Vec<&'static str>| {
+            it.sort_unstable();
+            it
+        };
+        let code = |text: &'static str| sorted(text.split('`').skip(1).step_by(2).collect());
+        let numbers = |text: &'static str| {
+            let parts = text.split(|it: char| !it.is_ascii_digit());
+            sorted(parts.filter(|it| !it.is_empty()).collect())
+        };
+        let tuned = all().filter_map(|row| row.tuned).map(|it| (it.why, it.why_de));
+        for (en, de) in all().map(|row| (row.help, row.help_de)).chain(tuned) {
+            assert_eq!(code(en), code(de), "{en}: {de}");
+            assert_eq!(numbers(en), numbers(de), "{en}: {de}");
+            assert_ne!(en, de);
         }
     }
 

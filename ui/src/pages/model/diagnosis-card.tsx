@@ -1,4 +1,5 @@
 import type { Model, Schema } from "@/api/types";
+import { useDiagnosed } from "@/i18n/gateway";
 import { Panel } from "@/kit/panel";
 import { Failure } from "@/parts/models/failure";
 import { Prose } from "@/parts/models/prose";
@@ -16,7 +17,8 @@ type DiagnosisCardProps = {
 export function DiagnosisCard({ model, diagnosis, onJump, has }: DiagnosisCardProps) {
   const t = useT();
   const m = useModelT();
-  const { title, message, evidence } = diagnosis;
+  const diagnosed = useDiagnosed();
+  const { title, message, evidence } = diagnosed(diagnosis);
   return (
     <Panel title={t.log.diagnosis}>
       <div className="flex flex-col gap-3">

@@ -1,5 +1,6 @@
 import type { ReactNode } from "react";
 import type { Model } from "@/api/types";
+import { useDiagnosed } from "@/i18n/gateway";
 import { StateShape, type Tone } from "@/kit/badge";
 import { Failure } from "@/parts/models/failure";
 import { Prose } from "@/parts/models/prose";
@@ -21,6 +22,7 @@ function Notice({ tone, children }: { tone: keyof typeof LOOK; children: ReactNo
 /** What somebody who opens a model must know first: that it starts, failed, was rolled back, or waits to be applied. */
 export function Notices({ model }: { model: Model }) {
   const t = useT();
+  const diagnosed = useDiagnosed();
   const { state, rolled_back: back } = model;
   return (
     <>
@@ -45,7 +47,7 @@ export function Notices({ model }: { model: Model }) {
             </code>
             {back.reason && (
               <p>
-                <Prose text={back.diagnosis?.message ?? back.reason} />
+                <Prose text={back.diagnosis ? diagnosed(back.diagnosis).message : back.reason} />
               </p>
             )}
           </Said>

@@ -3,6 +3,7 @@ import type { Model } from "@/api/types";
 import { useModelEvents } from "@/data/model-detail";
 import { usePulls } from "@/data/models";
 import { useFormat } from "@/i18n";
+import { useDiagnosed } from "@/i18n/gateway";
 import { Badge, StateBadge } from "@/kit/badge";
 import { useNow } from "@/kit/clock";
 import { Tooltip } from "@/kit/tooltip";
@@ -92,6 +93,24 @@ export function GpusCell({ row }: { row: Row }) {
   if (row.kind === "entry") return "–";
   const { device, selected_gpus: gpus } = row.model;
   return device === "cpu" ? t.cpu : gpus ? gpus.join(", ") : t.allGpus;
+}
+
+/** Why a model failed, or the last error of an entry's addresses. */
+export function ErrorCell({ row }: { row: Row }) {
+  const diagnosed = useDiagnosed();
+  const error =
+    row.kind === "entry"
+      ? row.probes.find((it) => it.last_error)?.last_error
+      : row.model.diagnosis
+        ? diagnosed(row.model.diagnosis).title
+        : row.model.state_reason;
+  return error ? (
+    <span className="block max-w-32 truncate text-ink-2 2xl:max-w-72" title={error}>
+      {error}
+    </span>
+  ) : (
+    <span className="text-ink-3">–</span>
+  );
 }
 
 /** Since when a model runs, from its newest change of state. */

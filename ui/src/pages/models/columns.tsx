@@ -4,7 +4,7 @@ import { Checkbox } from "@/kit/choices";
 import { Link } from "@/kit/link";
 import type { Column } from "@/kit/table";
 import { Middle } from "@/kit/text";
-import { ContextCell, EngineCell, GpusCell, StateCell, Uptime } from "./cells";
+import { ContextCell, EngineCell, ErrorCell, GpusCell, StateCell, Uptime } from "./cells";
 import { quantizationOf, type Row } from "./rows";
 import type { useT } from "./t";
 
@@ -108,19 +108,7 @@ export function columnsOf(tools: ListTools): Column<Row>[] {
       id: "error",
       head: t.col.error,
       roomy: true,
-      cell: (row) => {
-        const error =
-          row.kind === "model"
-            ? (row.model.diagnosis?.title ?? row.model.state_reason)
-            : row.probes.find((it) => it.last_error)?.last_error;
-        return error ? (
-          <span className="block max-w-32 truncate text-ink-2 2xl:max-w-72" title={error}>
-            {error}
-          </span>
-        ) : (
-          word(null)
-        );
-      },
+      cell: (row) => <ErrorCell row={row} />,
     },
   ];
 }

@@ -3,6 +3,7 @@ import type { Model } from "@/api/types";
 import { useStateSince } from "@/data/model-detail";
 import { useUsageRows } from "@/data/usage";
 import { useT as useCommonT, useFormat } from "@/i18n";
+import { useDiagnosed } from "@/i18n/gateway";
 import { StateShape } from "@/kit/badge";
 import { ErrorState } from "@/kit/error-state";
 import { Link } from "@/kit/link";
@@ -18,6 +19,7 @@ const ROWS = 50;
 /** Models that failed, and the newest requests that an engine failed at, each with the way to the cause. */
 export function Failures({ models = [] }: { models?: Model[] }) {
   const t = useT();
+  const diagnosed = useDiagnosed();
   const rows = useUsageRows({ status: "5xx", limit: ROWS, hours: 24 }, { refetchInterval: 10_000 });
   const failed = useStateSince(models.filter((it) => it.state === "failed").slice(0, SHOWN));
   const none = failed.length === 0 && rows.data?.items.length === 0;
@@ -40,7 +42,12 @@ export function Failures({ models = [] }: { models?: Model[] }) {
         <ul aria-label={t.failures.title}>
           {newest.map((it) =>
             it.kind === "model" ? (
-              <OfModel key={`model ${it.model.id}`} model={it.model} at={it.at} />
+              <OfModel
+                key={`model ${it.model.id}`}
+                model={it.model}
+                why={it.model.diagnosis ? diagnosed(it.model.diagnosis).title : it.model.state_reason}
+                at={it.at}
+              />
             ) : (
               <OfRequests key={it.row.id} of={it} />
             ),
@@ -65,12 +72,12 @@ function Line({ what, why, at, way }: { what: ReactNode; why: ReactNode; at?: st
   );
 }
 
-function OfModel({ model, at }: { model: Model; at: string | undefined }) {
+function OfModel({ model, why, at }: { model: Model; why: string | null; at: string | undefined }) {
   const t = useT();
   return (
     <Line
       what={t.failures.model(model.served_name)}
-      why={model.diagnosis?.title ?? model.state_reason}
+      why={why}
       at={at}
       way={
         <Link to="/models/$id" params={{ id: String(model.id) }} search={{ tab: "logs", why: "1" }}>

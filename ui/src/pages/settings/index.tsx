@@ -3,6 +3,7 @@ import { useState } from "react";
 import { Gate } from "@/app/gate";
 import { type Setting, useSettings } from "@/data/settings";
 import { useT as useCommonT, useFormat } from "@/i18n";
+import { useGatewayTexts } from "@/i18n/gateway";
 import { Button } from "@/kit/button";
 import { Checkbox } from "@/kit/choices";
 import { copyText } from "@/kit/copy";
@@ -38,11 +39,15 @@ function Settings() {
   const [only, setOnly] = useUrlState("changed");
   const [chosen] = useUrlState("group");
   const setUrl = useSetUrl();
-  const all = settings.data ?? [];
-  const found = all.filter((it) => (!only || isChanged(it)) && matches(it, text));
+  const words = useGatewayTexts();
+  const nameOf = (group: string) => words.groups[group] ?? group;
+  const all = (settings.data ?? []).map((it) => ({ ...it, doc: words.settings[it.name] ?? it.doc }));
+  const found = all.filter(
+    (it) => (!only || isChanged(it)) && matches({ ...it, group: nameOf(it.group) }, text),
+  );
   const groups = [...new Set(all.map((it) => it.group))];
-  const words = chosen.split(",").filter((it) => groups.includes(it));
-  const shown = words.length === 0 ? found : found.filter((it) => words.includes(it.group));
+  const wanted = chosen.split(",").filter((it) => groups.includes(it));
+  const shown = wanted.length === 0 ? found : found.filter((it) => wanted.includes(it.group));
   const copy = () =>
     void copyText(envFile(all, t.envNote(format.date(Date.now())), t.envSecret)).then(
       () => toast(c.do.copied),
@@ -79,7 +84,7 @@ function Settings() {
                 param="group"
                 chips={groups.map((group) => ({
                   value: group,
-                  label: group,
+                  label: nameOf(group),
                   count: found.filter((it) => it.group === group).length,
                 }))}
               />
@@ -95,7 +100,7 @@ function Settings() {
         {settings.data && shown.length === 0 && (
           <Panel>
             <EmptyState
-              title={only && !text && words.length === 0 ? t.allSettings : t.none}
+              title={only && !text && wanted.length === 0 ? t.allSettings : t.none}
               action={
                 <Button onClick={() => setUrl({ q: undefined, changed: undefined, group: undefined })}>
                   {t.clear}
@@ -105,7 +110,7 @@ function Settings() {
           </Panel>
         )}
         {[...new Set(shown.map((it) => it.group))].map((group) => (
-          <Group key={group} name={group} settings={shown.filter((it) => it.group === group)} />
+          <Group key={group} name={nameOf(group)} settings={shown.filter((it) => it.group === group)} />
         ))}
       </PageBody>
     </>

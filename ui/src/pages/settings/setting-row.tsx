@@ -1,6 +1,7 @@
 import { ChevronDown, ChevronRight } from "lucide-react";
 import { useId } from "react";
 import type { Setting } from "@/data/settings";
+import { useGatewayTexts } from "@/i18n/gateway";
 import { Badge } from "@/kit/badge";
 import { IconButton } from "@/kit/button";
 import { Command } from "@/kit/code-block";
@@ -73,6 +74,7 @@ function Value({ setting: { value } }: { setting: Setting }) {
 
 function HowToChange({ setting }: { setting: Setting }) {
   const t = useT();
+  const words = useGatewayTexts();
   const secret = setting.value === HIDDEN || setting.allowed.includes("secret");
   const value = setting.value === HIDDEN || setting.value === "" ? "…" : setting.value;
   const flag = `--${setting.name.toLowerCase().replaceAll("_", "-")}`;
@@ -84,7 +86,7 @@ function HowToChange({ setting }: { setting: Setting }) {
     <div className="mt-2 flex max-w-3xl flex-col gap-2 rounded-md border border-line bg-bg p-3">
       {setting.allowed && (
         <p className="text-ink-2">
-          <Prose asIs text={t.allowed(setting.allowed)} />
+          <Prose asIs text={t.allowed(words.allowed[setting.allowed] ?? setting.allowed)} />
         </p>
       )}
       {ways.map(([text, code]) => (

@@ -2,6 +2,7 @@ import { Wrench } from "lucide-react";
 import type { Model, Schema } from "@/api/types";
 import { useFixModel } from "@/data/model-detail";
 import { useMay } from "@/data/session";
+import { useDiagnosed } from "@/i18n/gateway";
 import { StateShape } from "@/kit/badge";
 import { Button } from "@/kit/button";
 import { ErrorNote } from "@/kit/error-state";
@@ -18,7 +19,9 @@ type Fix = Schema<"Diagnosis">["fixes"][number];
 /** Why a model failed: cause, setting, and for each known remedy a button that applies it and starts the model. `here`: the log is on the page. */
 export function Failure({ model, here }: { model: Model; here?: boolean }) {
   const t = useT();
-  const { diagnosis, state_reason: reason, restart } = model;
+  const diagnosed = useDiagnosed();
+  const { state_reason: reason, restart } = model;
+  const diagnosis = model.diagnosis && diagnosed(model.diagnosis);
   const params = { id: String(model.id) };
   const message = diagnosis?.message ?? reason;
   return (

@@ -1,5 +1,6 @@
 import { useMemo } from "react";
 import { type ModelField, type Settings, useModelFields } from "@/data/model-files";
+import { useGatewayTexts } from "@/i18n/gateway";
 import { Segmented } from "@/kit/choices";
 import { ErrorState } from "@/kit/error-state";
 import { SearchInput } from "@/kit/search-input";
@@ -29,9 +30,17 @@ export function SettingsForm(props: SettingsFormProps) {
   const [view, setView] = useUrlState("settings", "simple");
   const [find] = useUrlState("find");
   const { data, error, refetch } = useModelFields();
+  const words = useGatewayTexts();
   const fields = useMemo(
-    () => fieldsOf(data ?? [], engine).filter((it) => withSource || !SOURCE.includes(it.name)),
-    [data, engine, withSource],
+    () =>
+      fieldsOf(data ?? [], engine)
+        .filter((it) => withSource || !SOURCE.includes(it.name))
+        .map((it) => ({
+          ...it,
+          help: words.fields[it.name] ?? it.help,
+          tuned: it.tuned && { ...it.tuned, why: words.tuned[it.name] ?? it.tuned.why },
+        })),
+    [data, engine, withSource, words],
   );
   if (error && !data) return <ErrorState error={error} onRetry={refetch} />;
   if (!data) return <Skeleton className="h-64" />;
