@@ -1,6 +1,6 @@
 //! `users`: people who can sign in.
 
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 use gantry_domain::Role;
 use http::Method;
 use secrecy::ExposeSecret;
@@ -25,6 +25,10 @@ fn roles() -> [&'static str; 4] {
     [Role::User, Role::OrgAdmin, Role::Admin, Role::Owner].map(Role::as_str)
 }
 
+fn model() -> Arg {
+    complete::models(many("model", "SERVED_NAME", "May call only this model; can be given several times"))
+}
+
 pub(crate) fn command() -> Command {
     let user = || complete::users(positional("USER", "Name or id"));
     let password = format!(
@@ -32,10 +36,6 @@ pub(crate) fn command() -> Command {
          you are asked for it twice, and it is not shown.",
         limits::EXPLAINED
     );
-    let model = || {
-        let help = "May call only this model; can be given several times";
-        complete::models(many("model", "SERVED_NAME", help))
-    };
     let list = aliased(Command::new("list"), "ls").about("Lists users").args([
         complete::orgs(option("org", "NAME", "Only of this organisation (name or id)")),
         one_of("role", roles(), "Only with this role"),

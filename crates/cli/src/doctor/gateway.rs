@@ -42,11 +42,7 @@ pub async fn gateway(
         Err(Failure::Unreachable(why)) => {
             let mut checks = vec![none_answers(url, &why, elsewhere, service.is_some())];
             checks.extend(service.zip(here).map(|(service, port)| service.check(port)));
-            let ports = [
-                Port { check: "port", setting: "GATEWAY_LISTEN", addr: listen },
-                Port { check: "metrics_port", setting: "METRICS_LISTEN", addr: metrics },
-            ];
-            checks.extend(ports.iter().map(|it| it.check(service)));
+            checks.extend(ports(listen, metrics).iter().map(|it| it.check(service)));
             return (checks, false);
         }
         Err(_) => None,
@@ -146,6 +142,13 @@ struct Port {
     check: &'static str,
     setting: &'static str,
     addr: SocketAddr,
+}
+
+fn ports(listen: SocketAddr, metrics: SocketAddr) -> [Port; 2] {
+    [
+        Port { check: "port", setting: "GATEWAY_LISTEN", addr: listen },
+        Port { check: "metrics_port", setting: "METRICS_LISTEN", addr: metrics },
+    ]
 }
 
 impl Port {

@@ -141,7 +141,7 @@ fn asked(program: &str, args: &[&str]) -> Option<String> {
         .ok()?;
     let mut printed = child.stdout.take()?;
     let (done, text) = mpsc::channel();
-    thread::spawn(move || {
+    let reader = thread::spawn(move || {
         let mut bytes = Vec::new();
         // What was read before an error counts.
         let _ = printed.read_to_end(&mut bytes);
@@ -151,6 +151,8 @@ fn asked(program: &str, args: &[&str]) -> Option<String> {
     // It has ended, or it is late.
     let _ = child.kill();
     let _ = child.wait();
+    // `doctor` as root gives up its rights later, which only a program with one thread can do.
+    let _ = reader.join();
     bytes.map(|it| String::from_utf8_lossy(&it).into_owned())
 }
 

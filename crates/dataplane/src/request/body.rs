@@ -6,13 +6,10 @@ use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
-use crate::{
-    request::{
-        body_memory::BodyReservation,
-        coding::{self, Coding},
-        deadline::{Deadline, Over},
-    },
-    response::errors::shutting_down,
+use crate::request::{
+    body_memory::BodyReservation,
+    coding::{self, Coding, over, too_large},
+    deadline::Deadline,
 };
 
 /// Most bytes that are reserved because of `Content-Length` alone.
@@ -61,7 +58,7 @@ pub(crate) async fn read(
 ) -> Result<Bytes, Problem> {
     let declared = body.size_hint().exact();
     if declared.is_some_and(|it| it > max as u64) {
-        return Err(too_large(max));
+        return Err(Problem::Refused(too_large(max)));
     }
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
@@ -70,13 +67,13 @@ pub(crate) async fn read(
             Ok(None) => break,
             Ok(Some(Ok(frame))) => frame,
             Ok(Some(Err(_))) => return Err(Problem::Broken),
-            Err(why) => return Err(over(why)),
+            Err(why) => return Err(Problem::Refused(over(why))),
         };
         // Trailers are ignored.
         let Ok(data) = frame.into_data() else { continue };
         let length = first.len() + all.len() + data.len();
         if length > max {
-            return Err(too_large(max));
+            return Err(Problem::Refused(too_large(max)));
         }
         reservation.grow(length).map_err(Problem::Refused)?;
         if first.is_empty() && all.is_empty() {
@@ -94,17 +91,5 @@ pub(crate) async fn read(
         return Ok(body);
     }
     // Decoders are large, and few requests have one.
-    Box::pin(coding::unpack(&body, coding, max, reservation, deadline)).await
-}
-
-pub(super) fn over(why: Over) -> Problem {
-    Problem::Refused(match why {
-        Over::TimedOut => ApiError::new(ErrorCode::RequestTimeout, "the body did not arrive in time"),
-        Over::Cut => shutting_down(),
-    })
-}
-
-pub(super) fn too_large(max: usize) -> Problem {
-    let message = format!("the body may have at most {max} bytes");
-    Problem::Refused(ApiError::new(ErrorCode::RequestTooLarge, message))
+    Box::pin(coding::unpack(&body, coding, max, reservation, deadline)).await.map_err(Problem::Refused)
 }

@@ -12,10 +12,12 @@ use gantry_domain::{ApiError, ErrorCode, name};
 use http::{HeaderMap, header};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-use crate::request::{
-    body::{Problem, over, too_large},
-    body_memory::BodyReservation,
-    deadline::Deadline,
+use crate::{
+    request::{
+        body_memory::BodyReservation,
+        deadline::{Deadline, Over},
+    },
+    response::errors::shutting_down,
 };
 
 /// Bytes of gzip that are unpacked in one step. They become at most a thousand times as many.
@@ -73,7 +75,7 @@ pub(super) async fn unpack(
     max: usize,
     reservation: &mut BodyReservation<'_>,
     deadline: &mut Deadline,
-) -> Result<Bytes, Problem> {
+) -> Result<Bytes, ApiError> {
     let unpacked = Unpacked { body: Vec::new(), packed: packed.len(), max, reservation, refused: None };
     let body = match coding {
         Coding::Identity => packed.to_vec(),
@@ -91,17 +93,17 @@ struct Unpacked<'a, 'b> {
     max: usize,
     reservation: &'a mut BodyReservation<'b>,
     /// Why no more of it is taken.
-    refused: Option<Problem>,
+    refused: Option<ApiError>,
 }
 
 impl Unpacked<'_, '_> {
     /// Makes room for `more` bytes of the body, and for `kept` bytes that the decoder keeps.
-    fn make_room(&mut self, more: usize, kept: usize) -> Result<(), Problem> {
+    fn make_room(&mut self, more: usize, kept: usize) -> Result<(), ApiError> {
         let length = self.body.len() + more;
         if length > self.max {
             return Err(too_large(self.max));
         }
-        self.reservation.grow(self.packed + length + kept).map_err(Problem::Refused)
+        self.reservation.grow(self.packed + length + kept)
     }
 }
 
@@ -124,7 +126,7 @@ async fn gunzip(
     packed: &[u8],
     unpacked: Unpacked<'_, '_>,
     deadline: &mut Deadline,
-) -> Result<Vec<u8>, Problem> {
+) -> Result<Vec<u8>, ApiError> {
     let mut decoder = GzDecoder::new(unpacked);
     let mut steps = packed.chunks(STEP);
     loop {
@@ -152,7 +154,7 @@ async fn unzstd(
     packed: &[u8],
     mut unpacked: Unpacked<'_, '_>,
     deadline: &mut Deadline,
-) -> Result<Vec<u8>, Problem> {
+) -> Result<Vec<u8>, ApiError> {
     let mut rest = packed;
     let mut decoder = FrameDecoder::new();
     decoder.init(&mut rest).map_err(|it| broken("zstd", &it))?;
@@ -192,11 +194,23 @@ fn window(frame: &[u8]) -> Option<u64> {
 }
 
 /// Lets the other requests of this thread go on.
-async fn pause(deadline: &mut Deadline) -> Result<(), Problem> {
+async fn pause(deadline: &mut Deadline) -> Result<(), ApiError> {
     deadline.limit(tokio::task::yield_now()).await.map_err(over)
 }
 
-fn broken(coding: &str, why: &dyn Display) -> Problem {
+/// Returns the error for a body that did not come, or could not be unpacked, in time.
+pub(super) fn over(why: Over) -> ApiError {
+    match why {
+        Over::TimedOut => ApiError::new(ErrorCode::RequestTimeout, "the body did not arrive in time"),
+        Over::Cut => shutting_down(),
+    }
+}
+
+pub(super) fn too_large(max: usize) -> ApiError {
+    ApiError::new(ErrorCode::RequestTooLarge, format!("the body may have at most {max} bytes"))
+}
+
+fn broken(coding: &str, why: &dyn Display) -> ApiError {
     let message = format!("the body can't be unpacked as {coding}: {why}");
-    Problem::Refused(ApiError::new(ErrorCode::InvalidRequest, message))
+    ApiError::new(ErrorCode::InvalidRequest, message)
 }

@@ -64,7 +64,7 @@ pub(super) fn instead(walk: &Walk) -> Instead {
 
 /// Returns names as they stand in a sentence.
 pub(super) fn named(names: &[impl AsRef<str>]) -> String {
-    let shown: Vec<&str> = names.iter().take(NAMED).map(|it| it.as_ref()).collect();
+    let shown: Vec<&str> = names.iter().take(NAMED).map(AsRef::as_ref).collect();
     let more = names.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{more}", shown.join(", "))

@@ -3,6 +3,7 @@
 //! The names of the files and their precedence are those of huggingface transformers 5
 //! (`src/transformers/utils/__init__.py`) and of vLLM 0.32 (`vllm/config/model.py`, `vllm/transformers_utils/`).
 
+mod again;
 mod config;
 mod quantization;
 mod weights;
@@ -148,18 +149,7 @@ pub(crate) fn read_in_with(
     } else if sentence_transformer {
         out.task = Some(TaskHint::Embed);
     }
-    // Mistral publishes in a layout of its own, too, which vLLM reads.
-    let of_mistral = out.config.is_none()
-        && has("params.json")
-        && out.weights.files.iter().all(|it| it.name.starts_with("consolidated"));
-    if of_mistral && !out.weights.files.is_empty() {
-        let text = "params.json: this is Mistral's own layout, without a config.json: vLLM reads it, and the gateway knows \
-                    neither its context length nor its memory";
-        out.warnings.push(text.to_owned().into());
-    } else if out.config.is_none() && out.adapter.is_none() && !out.weights.files.is_empty() {
-        missing_config(&mut out);
-    }
-    check_whole(base, folder, !names.iter().any(|it| like_tokenizer(it)), &mut out);
+    check_whole(base, folder, &names, &mut out);
     out
 }
 
@@ -269,21 +259,30 @@ fn warn_about(config: &HfConfig, quantization: Option<&Quantization>, warnings: 
     }
 }
 
-/// Adds the error that there is no configuration, unless it was said what is wrong with it.
-fn missing_config(out: &mut HfFolder) {
-    if out.errors.iter().all(|it| !it.starts_with("config.json")) {
+/// Says that weights have no configuration, unless it was said what is wrong with it.
+fn without_config(has_params: bool, out: &mut HfFolder) {
+    // Mistral publishes in a layout of its own, too, which vLLM reads.
+    if has_params && out.weights.files.iter().all(|it| it.name.starts_with("consolidated")) {
+        let text = "params.json: this is Mistral's own layout, without a config.json: vLLM reads it, and the gateway knows \
+                    neither its context length nor its memory";
+        out.warnings.push(text.to_owned().into());
+    } else if out.errors.iter().all(|it| !it.starts_with("config.json")) {
         out.errors.push("config.json: it is missing; the engine can't tell what model this is".to_owned());
     }
 }
 
-/// Adds warnings about missing files of the folder.
-fn check_whole(base: &Base, folder: &Path, no_tokenizer_at_all: bool, out: &mut HfFolder) {
+/// Adds errors and warnings about missing files of the folder, which has these names.
+fn check_whole(base: &Base, folder: &Path, names: &[&str], out: &mut HfFolder) {
     if out.adapter.is_some() || out.weights.files.is_empty() {
         return;
     }
+    if out.config.is_none() {
+        without_config(names.contains(&"params.json"), out);
+    }
     if !out.has_tokenizer {
         let text = "no tokenizer (tokenizer.json, tokenizer.model, vocab.txt); set `tokenizer`";
-        out.warnings.push(Concern::new(About::Tokenizer { vital: no_tokenizer_at_all }, text));
+        out.warnings
+            .push(Concern::new(About::Tokenizer { vital: !names.iter().any(|it| like_tokenizer(it)) }, text));
     }
     if out.task == Some(TaskHint::Generate) && !out.has_chat_template {
         let text = "no chat template; chat is turned into plain completion unless one is set";

@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     fmt,
-    hash::{DefaultHasher, Hash, Hasher},
     io::Read,
     ops::ControlFlow,
     path::Path,
@@ -11,7 +10,10 @@ use std::{
 
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor};
 
-use super::Quantization;
+use super::{
+    Quantization,
+    again::{Again, hash},
+};
 use crate::{
     LFS_POINTER,
     base::{Base, Entry, EntryKind, Opened},
@@ -141,29 +143,6 @@ struct Reader<'a> {
     seen: HashSet<u64>,
     /// The first file with tensors that a file before it has, too, and the number of such tensors in all files.
     again: Option<(String, u64)>,
-}
-
-/// What a file has of tensors that a file before it has, too. Engines load such a tensor once.
-#[derive(Default)]
-struct Again {
-    by_dtype: BTreeMap<&'static str, Totals>,
-    parameters: u64,
-}
-
-impl Again {
-    fn add(&mut self, tensor: &Tensor<'_>, parameters: Option<u64>) {
-        let sum = self.by_dtype.entry(tensor.dtype).or_default();
-        sum.tensors = sum.tensors.saturating_add(1);
-        sum.elements = sum.elements.saturating_add(tensor.elements);
-        sum.bytes = sum.bytes.saturating_add(tensor.bytes);
-        self.parameters = self.parameters.saturating_add(parameters.unwrap_or(0));
-    }
-}
-
-fn hash(name: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    name.hash(&mut hasher);
-    hasher.finish()
 }
 
 impl Reader<'_> {

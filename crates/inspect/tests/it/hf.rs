@@ -138,7 +138,7 @@ fn a_tensor_in_two_files_counts_once() {
     for _ in 0..3 {
         let found = folder::inspect_cached(dir.path(), "", &cache).unwrap().safetensor_info.unwrap();
         assert_eq!((found.tensor_bytes, found.parameter_count), (Some(24), Some(6)));
-        assert_eq!(found.warnings, [said.clone()]);
+        assert_eq!(found.warnings, std::slice::from_ref(&said));
         assert_eq!(found.status, Status::Ready);
     }
     // With other tensors in it, nothing is there twice.

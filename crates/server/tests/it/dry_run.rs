@@ -223,7 +223,7 @@ async fn side_files_are_looked_at_also_of_online_models() {
         only_error(&story.said(&online).await, field, "there is no `not/there");
     }
 
-    // A projector that lies there and is not given is told of.
+    // The preview names a projector that lies there and is not given.
     let projector = story.gateway.models_dir().join("eyes/mmproj-F16.gguf");
     fs::create_dir(projector.parent().unwrap()).unwrap();
     fs::write(&projector, "x").unwrap();

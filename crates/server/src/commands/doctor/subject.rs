@@ -66,13 +66,12 @@ impl Subject {
             if_other: Some(SAY_SETTINGS),
             was_root: false,
         };
-        let answer = match doctor::local_port(&subject.url) {
-            Some(port) => door::ask(port, &subject.settings.data.data_dir).await,
-            None => {
-                let check = elsewhere(&subject.url);
-                subject.checks.push(check);
-                Answer::Nobody
-            }
+        let answer = if let Some(port) = doctor::local_port(&subject.url) {
+            door::ask(port, &subject.settings.data.data_dir).await
+        } else {
+            let check = elsewhere(&subject.url);
+            subject.checks.push(check);
+            Answer::Nobody
         };
         // A command that names a gateway does not mean the settings file of this machine's service.
         let of_shell = |it: &&Entry| !is_named || it.origin != Origin::SystemFile;
