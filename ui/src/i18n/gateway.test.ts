@@ -12,7 +12,10 @@ const PAIRS: [string, string][] = [
 it.each([
   ["File not found", "Datei nicht gefunden"],
   ["`--x` can't be set; see the log", "`--x` geht nicht; siehe Protokoll"],
-  ["`--x` can't be set (a (b) [c] {why}); see the log", "`--x` geht nicht (a (b) [c] {why}); siehe Protokoll"],
+  [
+    "`--x` can't be set (a (b) [c] {why}); see the log",
+    "`--x` geht nicht (a (b) [c] {why}); siehe Protokoll",
+  ],
   ["3.5 of 24 GiB are free (or 0.9)", "0.9 oder 3.5, von 24 GiB"],
   ["use the longest that fits", "nehmen Sie das Längste, was passt"],
   ["use the longest that fits: 4096 tokens", "nehmen Sie das Längste, was passt: 4096 Tokens"],

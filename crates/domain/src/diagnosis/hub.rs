@@ -46,20 +46,19 @@ pub(super) const SIGNATURES: &[Signature] = &[
                 "accept the conditions on the model's page at the hub",
                 "akzeptieren Sie die Bedingungen auf der Seite des Modells im Hub",
             )),
-            change("hub_token", both(
-                "set an access token of the person who accepted them, with read access",
-                "setzen Sie ein Zugriffstoken mit Leserecht der Person, die sie akzeptiert hat",
-            )),
+            change(
+                "hub_token",
+                both(
+                    "set an access token of the person who accepted them, with read access",
+                    "setzen Sie ein Zugriffstoken mit Leserecht der Person, die sie akzeptiert hat",
+                ),
+            ),
         ],
     )
     .or(&["Client error '403 Forbidden' for url '{url}'"]),
     log(
         "hub_token_refused",
-        &[
-            "Invalid user token",
-            "Invalid credentials in Authorization header",
-            "GET failed (401)",
-        ],
+        &["Invalid user token", "Invalid credentials in Authorization header", "GET failed (401)"],
         both("Not signed in at the hub", "Nicht am Hub angemeldet"),
         both(
             "the hub refuses the access token, or wants one: this repository is private, or its name is \
@@ -68,14 +67,14 @@ pub(super) const SIGNATURES: &[Signature] = &[
              Name ist falsch",
         ),
         &[
-            change("hub_token", both(
-                "set or renew the access token",
-                "setzen oder erneuern Sie das Zugriffstoken",
-            )),
-            change_first(SOURCES, both(
-                "check the repository's name",
-                "prüfen Sie den Namen des Repositorys",
-            )),
+            change(
+                "hub_token",
+                both("set or renew the access token", "setzen oder erneuern Sie das Zugriffstoken"),
+            ),
+            change_first(
+                SOURCES,
+                both("check the repository's name", "prüfen Sie den Namen des Repositorys"),
+            ),
         ],
     )
     .or(&["Client error '401 Unauthorized' for url '{url}'", "401 Client Error"]),
@@ -91,10 +90,13 @@ pub(super) const SIGNATURES: &[Signature] = &[
              enthält es nur GGUF-Dateien oder einen Adapter",
         ),
         &[
-            change_first(SOURCES, both(
-                "use the repository of the original checkpoint, which has a `config.json`",
-                "verwenden Sie das Repository des ursprünglichen Checkpoints, das eine `config.json` hat",
-            )),
+            change_first(
+                SOURCES,
+                both(
+                    "use the repository of the original checkpoint, which has a `config.json`",
+                    "verwenden Sie das Repository des ursprünglichen Checkpoints, das eine `config.json` hat",
+                ),
+            ),
             tip(both(
                 "GGUF files are for models of the llamacpp engine",
                 "GGUF-Dateien sind für Modelle der Engine llamacpp",
@@ -116,14 +118,17 @@ pub(super) const SIGNATURES: &[Signature] = &[
              lesen darf",
         ),
         &[
-            change_first(SOURCES, both(
-                "check the name: `organisation/model`",
-                "prüfen Sie den Namen: `organisation/model`",
-            )),
-            change("hub_token", both(
-                "a private repository needs an access token",
-                "ein privates Repository braucht ein Zugriffstoken",
-            )),
+            change_first(
+                SOURCES,
+                both("check the name: `organisation/model`", "prüfen Sie den Namen: `organisation/model`"),
+            ),
+            change(
+                "hub_token",
+                both(
+                    "a private repository needs an access token",
+                    "ein privates Repository braucht ein Zugriffstoken",
+                ),
+            ),
         ],
     )
     .or(&["Client error '404 Not Found' for url '{url}'", "404 Client Error"]),
@@ -149,10 +154,14 @@ pub(super) const SIGNATURES: &[Signature] = &[
                 "check the network, the name server and the proxy of the host and of containers",
                 "prüfen Sie das Netzwerk, den Nameserver und den Proxy des Hosts und der Container",
             )),
-            set("mode", Text("offline"), both(
-                "or copy the model to this machine and use `local_path`",
-                "oder kopieren Sie das Modell auf diese Maschine und verwenden Sie `local_path`",
-            )),
+            set(
+                "mode",
+                Text("offline"),
+                both(
+                    "or copy the model to this machine and use `local_path`",
+                    "oder kopieren Sie das Modell auf diese Maschine und verwenden Sie `local_path`",
+                ),
+            ),
         ],
     ),
     log(
@@ -166,10 +175,14 @@ pub(super) const SIGNATURES: &[Signature] = &[
              oder das System ist im Offline-Modus",
         ),
         &[
-            change("tokenizer", both(
-                "point it to a folder on this machine, as the container sees it (below `/models/`)",
-                "nennen Sie einen Ordner auf dieser Maschine, wie der Container ihn sieht (unter `/models/`)",
-            )),
+            change(
+                "tokenizer",
+                both(
+                    "point it to a folder on this machine, as the container sees it (below `/models/`)",
+                    "nennen Sie einen Ordner auf dieser Maschine, wie der Container ihn sieht (unter \
+                     `/models/`)",
+                ),
+            ),
             Advice {
                 text: both(
                     "or start the model once while the system is online, without `mode` `offline`: the \
@@ -201,10 +214,13 @@ pub(super) const SIGNATURES: &[Signature] = &[
                 "fetch the model while the machine is online; it stays in the cache",
                 "laden Sie das Modell, während die Maschine online ist; es bleibt im Cache",
             )),
-            change("local_path", both(
-                "or copy the files below the models base directory",
-                "oder kopieren Sie die Dateien in den Modellordner",
-            )),
+            change(
+                "local_path",
+                both(
+                    "or copy the files below the models base directory",
+                    "oder kopieren Sie die Dateien in den Modellordner",
+                ),
+            ),
         ],
     ),
     // Without a network llama-server drops the model and then complains that there is none.
@@ -221,10 +237,13 @@ pub(super) const SIGNATURES: &[Signature] = &[
                 "fetch the model while the machine is online; it stays in the cache",
                 "laden Sie das Modell, während die Maschine online ist; es bleibt im Cache",
             )),
-            change("repo_id", both(
-                "check the repository's name, and that it holds GGUF files",
-                "prüfen Sie den Namen des Repositorys, und ob es GGUF-Dateien enthält",
-            )),
+            change(
+                "repo_id",
+                both(
+                    "check the repository's name, and that it holds GGUF files",
+                    "prüfen Sie den Namen des Repositorys, und ob es GGUF-Dateien enthält",
+                ),
+            ),
         ],
     ),
 ];
