@@ -8,7 +8,7 @@ use futures_util::{StreamExt, TryStreamExt, stream, stream::BoxStream};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use super::{Docker, error::meaning, pull};
+use super::{ASK, Docker, error::meaning, pull};
 use crate::{RuntimeError, RuntimeResult};
 
 const LOAD: &str = "load the image";
@@ -16,9 +16,6 @@ const SAVE: &str = "save the image";
 /// Longest time between two pieces of the engine's answer: unpacking one layer of a large image takes minutes, and so does
 /// collecting all layers before the first byte of an archive comes.
 const SILENCE: std::time::Duration = std::time::Duration::from_mins(30);
-
-/// Longest wait for the folder of the images. Jobs that move gigabytes ask for it, while the disk is busy with them.
-const FOLDER: std::time::Duration = std::time::Duration::from_mins(1);
 
 impl Docker {
     pub(super) async fn save_images(
@@ -39,7 +36,7 @@ impl Docker {
 
     /// Returns the folder of its images, as the engine says.
     pub(super) async fn root_dir(&self) -> RuntimeResult<Option<PathBuf>> {
-        let info = self.within("ask for its folder", FOLDER, self.client().await?.info()).await?;
+        let info = self.within("ask for its folder", ASK, self.client().await?.info()).await?;
         Ok(info.docker_root_dir.map(PathBuf::from))
     }
 
