@@ -42,7 +42,7 @@ impl Stamp {
     }
 }
 
-/// A safetensors header, with what is told by its tensors.
+/// A safetensors header, with what was found out from its tensors.
 #[derive(Debug, Clone)]
 pub(crate) struct Shard {
     pub(crate) header: SafetensorsHeader,

@@ -85,7 +85,7 @@ export type EventsOf = "streamEvents" | "streamOwnEvents";
 /** Up to where events were read, by this tab or by the one that read before it: a new connection goes on from there. */
 export type Place = { lastId: string };
 
-/** Who is told of each event, and of gaps in which events may have been missed. */
+/** Functions that are called for each event, and after each gap in which events may have been missed. */
 export type Told = { event: (it: ServerEvent) => void; gap: () => void };
 
 /** Puts one event into the cache. */

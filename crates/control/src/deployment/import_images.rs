@@ -62,6 +62,8 @@ pub(super) fn verify(work: &Work, selection: &Selection, images: &[Image]) -> Re
     if images.is_empty() {
         return Ok(());
     }
+    // Asked first, so that nothing but the load needs the engine once they are verified.
+    let storage = work.wait(work.control.runtime.storage())?.map_err(|error| unanswered(&error))?;
     work.job.step("verifying images");
     let checked = check(images, &Blobs(&selection.package), &mut Counted(work));
     let unpacked = checked.map_err(|error| match error {
@@ -69,7 +71,6 @@ pub(super) fn verify(work: &Work, selection: &Selection, images: &[Image]) -> Re
         ImageError::Blob { digest, why } => failed(format!("`{IMAGES}/blobs/sha256/{digest}` {why}")),
         error => failed(format!("the images of the package can't be used: {error}")),
     })?;
-    let storage = work.wait(work.control.runtime.storage())?.map_err(|error| unanswered(&error))?;
     // One on another machine says itself when its disk is full.
     let free = storage.filter(|it| it.exists()).map(|it| available(&it)).transpose()?;
     match free {

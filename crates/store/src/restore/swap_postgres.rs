@@ -1,7 +1,7 @@
 //! The swap on Postgres: the live tables are dropped, and those of the scratch schema move in their place.
 //!
 //! The rows of the scratch schema are committed before that. A transaction whose snapshot is older would find the new
-//! tables empty; there is none, because it would have read one of the old tables and still lock that. For the same
+//! tables empty; there is none, because those that read lock a table before they take their snapshot. For the same
 //! reason the tables in which rows of the live gateways stay are not replaced, but changed row by row.
 
 use std::time::{Duration, Instant};

@@ -219,6 +219,40 @@ async fn a_swap_waits_for_a_transaction_that_reads_the_old_tables() {
     db.remove().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn restored_rows_are_never_read_with_the_mark_of_the_restore_before() {
+    let Some(db) = Database::postgres().await else { return };
+    fill_small(&db.store).await;
+    let (text, _) = dump_of_another(&db).await;
+    let dir = tempfile::tempdir().unwrap();
+    for round in 0..5 {
+        let mut tx = db.store.write().await.unwrap();
+        if let Some(zoe) = tx.user_by_name("zoe").await.unwrap() {
+            assert!(tx.delete_user(zoe.id).await.unwrap());
+        }
+        tx.commit().await.unwrap();
+        let before = db.store.read().await.unwrap().last_restore().await.unwrap();
+        let scratch = db.store.load(&text[..], dir.path(), &name(), None).await.unwrap();
+        let done = AtomicBool::new(false);
+        let (store, before, done) = (&db.store, &before, &done);
+        let reader = || async move {
+            while !done.load(SeqCst) {
+                let mut tx = store.read().await.unwrap();
+                let model = tx.models_for_reconcile().await.unwrap().rows.remove(0);
+                let is_new = tx.user_by_name("zoe").await.unwrap().is_some();
+                tx.rollback().await.unwrap();
+                assert_eq!(is_new, model.restored != *before, "round {round}");
+            }
+        };
+        let swap = async {
+            db.store.swap(scratch, true, None).await.unwrap();
+            done.store(true, SeqCst);
+        };
+        tokio::join!(reader(), reader(), reader(), swap);
+    }
+    db.remove().await;
+}
+
 /// Makes a database file with an owner, and returns its dump too.
 async fn file_with_owner(path: &Path, username: &str) -> Vec<u8> {
     let store = Store::open(&format!("sqlite://{}", path.display())).await.unwrap();
