@@ -2,12 +2,15 @@
 //! reads OCI layouts. Made by our own writer: no build tool and no base image is needed.
 
 use std::{
+    env,
     fs::{self, File},
     io::{BufWriter, Write},
     path::Path,
+    process::Command,
 };
 
 use anyhow::Context;
+use gantry_domain::Timestamp;
 use gantry_image::Image;
 use serde_json::json;
 
@@ -26,6 +29,7 @@ pub(crate) fn write(program: &Path, archive: &Path) -> anyhow::Result<()> {
         reference: &reference,
         program: program.to_owned(),
         place: "usr/bin/gantry",
+        created: created(),
         links: Vec::new(),
         folders: vec![("tmp".to_owned(), 0o1777)],
         files: vec![
@@ -50,4 +54,16 @@ pub(crate) fn write(program: &Path, archive: &Path) -> anyhow::Result<()> {
     let mut out = BufWriter::new(file);
     gantry_image::write(&image, &mut out)?;
     out.flush().with_context(|| format!("can't write {}", archive.display()))
+}
+
+/// Returns the time of the source, so that two builds of one commit make the same image: `SOURCE_DATE_EPOCH`
+/// (reproducible-builds.org) in seconds since 1970, else the time of the commit. `None` if neither is known.
+fn created() -> Option<String> {
+    let given = env::var("SOURCE_DATE_EPOCH").ok();
+    let seconds = given.or_else(|| {
+        let said = Command::new("git").args(["show", "--no-patch", "--format=%ct", "HEAD"]).output().ok()?;
+        String::from_utf8(said.stdout).ok()
+    })?;
+    let seconds: i64 = seconds.trim().parse().ok()?;
+    Some(Timestamp(seconds.checked_mul(1000)?).rfc3339())
 }

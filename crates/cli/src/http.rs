@@ -1,7 +1,7 @@
 //! The public API over HTTP: sends one request after the other, each on its own connection, with the session's cookie
 //! and without an `Origin` header, like other programs that are not browsers.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use bytes::Bytes;
 use gantry_connect::{ConnectError, Connector, HttpConnection, HttpUrl};
@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::{
     exit::{Failure, Outcome, Refusal},
     output::reader_gone,
+    streams::tell,
 };
 
 /// Address of the gateway by default.
@@ -23,6 +24,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 const FIRST_ANSWER: Duration = Duration::from_secs(4);
 /// Longest wait for an answer, except for requests that are known to take long.
 const ANSWER: Duration = Duration::from_mins(3);
+/// How long a command waits before it says that it waits.
+const SILENT: Duration = Duration::from_secs(5);
 /// Largest answer that is read, in bytes. A gateway sends no larger answers.
 const MAX_ANSWER: usize = 256 << 20;
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -133,7 +136,12 @@ impl Client {
                 ANSWER.as_secs()
             ))
         };
-        tokio::time::timeout(ANSWER, self.patient_call(method, path, body)).await.map_err(late)?
+        let mut answer = pin!(self.patient_call(method, path, body));
+        if let Ok(early) = tokio::time::timeout(SILENT, &mut answer).await {
+            return early;
+        }
+        tell(&format!("{} has not answered yet; still waiting\n", self.gateway.url()));
+        tokio::time::timeout(ANSWER - SILENT, answer).await.map_err(late)?
     }
 
     /// Sends a request and waits for its answer without a time limit.

@@ -48,7 +48,7 @@ pub(crate) fn command() -> Command {
         .args([
             one_of("role", roles(), "What the user may do (default: `user`)"),
             complete::orgs(option("org", "NAME", "The organisation (name or id; default: yours)")),
-            flag("disabled", "Can't sign in until `users set --enable`"),
+            flag("disabled", "Can't sign in until `users set --enable`").alias("disable"),
             model(),
             sign_in::password_file(),
         ])
@@ -66,7 +66,7 @@ pub(crate) fn command() -> Command {
                 "Moves the user and their keys to this organisation (name or id)",
             )),
             flag("password", "Sets a new password"),
-            flag("disable", "Ends their sessions and keys").conflicts_with("enable"),
+            flag("disable", "Ends their sessions and keys").alias("disabled").conflicts_with("enable"),
             flag("enable", "Lets them sign in again"),
             model(),
             flag("all-models", "May call every model").conflicts_with("model"),

@@ -35,6 +35,8 @@ pub struct Image<'a> {
     /// The program's file on this machine. Its shared libraries are added too.
     pub program: PathBuf,
     pub place: &'a str,
+    /// When the image was made, in RFC 3339; the beginning of 1970 if absent.
+    pub created: Option<String>,
     /// Symbolic links: place and target.
     pub links: Vec<(String, String)>,
     /// Empty folders: place and mode. Folders that lead to other entries are added automatically, with mode 0755.
@@ -51,7 +53,7 @@ const BLOBS: &str = "blobs/sha256";
 
 /// Packs the image into an archive.
 ///
-/// The archive depends only on the files' contents: entries are sorted and have no times.
+/// The archive depends only on the files' contents and `created`: entries are sorted and have no times.
 ///
 /// # Errors
 /// A file that cannot be read, or an archive that cannot be written.
@@ -64,13 +66,14 @@ pub fn write(image: &Image<'_>, out: impl Write) -> Result<(), ImageError> {
 
     let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
     let platform = json!({"architecture": arch, "os": "linux"});
+    let created = image.created.as_deref().unwrap_or("1970-01-01T00:00:00Z");
     let config = Blob::new(&json!({
         "architecture": arch,
         "os": "linux",
-        "created": "1970-01-01T00:00:00Z",
+        "created": created,
         "config": config(image, &libraries),
         "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{layer_digest}")]},
-        "history": [{"created": "1970-01-01T00:00:00Z", "created_by": "gantry"}]
+        "history": [{"created": created, "created_by": "gantry"}]
     }));
     let manifest = Blob::new(&json!({
         "schemaVersion": 2,

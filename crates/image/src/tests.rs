@@ -9,6 +9,7 @@ fn pack() -> Vec<u8> {
         reference: "example/program:1",
         program: std::env::current_exe().unwrap(),
         place: "usr/bin/program",
+        created: Some("2026-11-28T10:00:00Z".to_owned()),
         links: vec![("app/other".to_owned(), "/usr/bin/program".to_owned())],
         folders: vec![("tmp".to_owned(), 0o1777), ("models".to_owned(), 0o755)],
         files: vec![("etc/passwd".to_owned(), b"me:x:10001:10001::/:\n".to_vec())],
@@ -54,6 +55,7 @@ fn the_archive_is_an_oci_layout_and_what_docker_loads() {
     let config = parsed(followed(&files, &manifest["config"]));
     let layer = followed(&files, &manifest["layers"][0]);
     assert_eq!(config["rootfs"]["diff_ids"], json!([format!("sha256:{}", hex(&Sha256::digest(layer)))]));
+    assert_eq!(config["created"], "2026-11-28T10:00:00Z");
     assert_eq!(config["config"]["Entrypoint"], json!(["/usr/bin/program"]));
     assert_eq!(config["config"]["Env"].as_array().unwrap().last().unwrap(), "A=b");
 

@@ -14,7 +14,7 @@ use std::{
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Deserializer, Value};
 
-use crate::clip;
+use crate::{clip, unread};
 
 /// Most that one document may hold.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +50,7 @@ pub enum JsonError {
     /// The text is not valid JSON; the message has line and column.
     #[error("it is not valid JSON: {0}")]
     Syntax(String),
-    #[error("it can't be read")]
+    #[error("it {}", unread(.0))]
     Io(#[source] io::Error),
 }
 

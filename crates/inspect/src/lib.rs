@@ -27,6 +27,8 @@ pub mod hub;
 pub mod json;
 pub mod safetensors;
 
+use std::io;
+
 pub use cache::Cache;
 pub use concern::{About, Concern, LLAMACPP_LISTED};
 use gantry_domain::schema::{self, Components, Shape};
@@ -57,6 +59,16 @@ impl Shape for TaskHint {
 /// First line of the three-line text that git-lfs leaves in place of a file that it has not fetched (git-lfs
 /// `docs/spec.md`, "The Pointer").
 pub(crate) const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/v1";
+
+/// Says why a file can't be read, for a sentence that begins with the file.
+pub(crate) fn unread(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "can't be read: the gateway's user has no permission (`chmod a+r`)"
+        }
+        _ => "can't be read",
+    }
+}
 
 /// Returns the first 200 characters of a text from a file, for messages and answers.
 pub(crate) fn clip(text: &str) -> String {

@@ -15,6 +15,7 @@ use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visito
 use crate::{
     LFS_POINTER, clip,
     json::{self, JsonError, Limits},
+    unread,
 };
 
 /// Longest header, in bytes (`MAX_HEADER_SIZE` of the reference implementation).
@@ -83,7 +84,7 @@ pub enum SafetensorsError {
     Shape { tensor: String },
     #[error("the tensors leave a gap or overlap at byte {at} of the data")]
     Gap { at: u64 },
-    #[error("the file can't be read")]
+    #[error("the file {}", unread(.0))]
     Io(#[source] io::Error),
 }
 

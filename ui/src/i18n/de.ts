@@ -139,7 +139,7 @@ export const de = {
   },
   signedOut: {
     title: "Sie sind abgemeldet",
-    short: "Sie sind abgemeldet.",
+    short: "Nichts ist geschehen, weil Sie abgemeldet waren.",
     text: "Ihre Sitzung ist zu Ende. Nichts, was Sie eingegeben haben, ist verloren: Melden Sie sich an und wiederholen Sie, was Sie getan haben.",
     other: "Als jemand anders anmelden",
   },

@@ -137,7 +137,7 @@ export const en = {
   },
   signedOut: {
     title: "You are signed out",
-    short: "You are signed out.",
+    short: "Nothing was done, because you were signed out.",
     text: "Your session has ended. Nothing that you typed is lost: sign in, then repeat what you did.",
     other: "Sign in as somebody else",
   },

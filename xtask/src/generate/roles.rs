@@ -24,7 +24,7 @@ for everybody they may change.\n\n\
 **Keys**: `POST /auth/keys` makes a key for yourself. `POST /admin/keys` makes a key for the user in `user_id`; without \
 `user_id` it belongs to the organisation, and its usage counts for no user.\n\n\
 ## Tokens for scripts\n\n\
-Sign in and send `POST /auth/tokens {\"name\": \"ci\", \"scopes\": \"models:read,keys:write\"}`: the answer shows the `token`, \
+`gantry tokens create ci --scopes models:read,keys:write` prints a token, this once. Over HTTP: sign in and send `POST /auth/tokens {\"name\": \"ci\", \"scopes\": \"models:read,keys:write\"}`: the answer shows the `token`, \
 this once. Send it as `Authorization: Bearer gta_…`. It has the role that its user has at the time of each request, limited to its scopes; the audit log says which token acted (`via_token`). A scope is `area:read` (`GET`) or `area:write` (every method); `*` stands for all areas. \
 A token expires after 90 days, or at `expires_at`, at most 366 days from now. It can't sign in, change the password, make tokens or call `/v1`. \
 Disabling or deleting its user, or disabling the organisation, ends it for good. A new password does not end it: revoke your own tokens with \

@@ -118,8 +118,8 @@ pub(super) const SIGNATURES: &[Signature] = &[
                  (llama.cpp)",
             )),
             tip(both(
-                "restart the gateway, then start the model again",
-                "starten Sie das Gateway neu und danach das Modell erneut",
+                "start the model again; a changed setting needs a restart of the gateway first",
+                "starten Sie das Modell erneut; eine geänderte Einstellung braucht zuerst einen Neustart des Gateways",
             )),
         ],
     ),

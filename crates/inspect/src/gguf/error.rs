@@ -2,6 +2,8 @@
 
 use std::{fmt, io};
 
+use crate::unread;
+
 /// The text is written for the person who added the file: what is wrong, then what to do if that is known.
 #[derive(Debug, thiserror::Error)]
 pub enum GgufError {
@@ -58,7 +60,7 @@ pub enum GgufError {
     Alignment(u64),
     #[error("the header is larger than this gateway reads ({limit} bytes)")]
     HeaderTooLarge { limit: u64 },
-    #[error("the file can't be read")]
+    #[error("the file {}", unread(.0))]
     Io(#[source] io::Error),
 }
 

@@ -46,6 +46,7 @@ pub fn write_image(exe: &Path, tag: &str, flavour: Flavour, out: impl Write) -> 
         reference: tag,
         program: exe.to_owned(),
         place: "gantry",
+        created: None,
         links: LINKS.map(|link| (link.to_owned(), "/gantry".to_owned())).into(),
         folders: vec![("models".to_owned(), 0o755), ("tmp".to_owned(), 0o1777)],
         files: Vec::new(),

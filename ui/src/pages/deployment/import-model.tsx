@@ -72,7 +72,7 @@ export function ImportModel({ entry, dir, base, onClose }: Props) {
         </>
       }
     >
-      <form id={form} onSubmit={submit} className="flex flex-col gap-4">
+      <form id={form} onSubmit={submit} noValidate className="flex flex-col gap-4">
         <Field
           label={t.served}
           optional

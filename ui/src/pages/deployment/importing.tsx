@@ -135,7 +135,7 @@ export function Importing({ busy }: { busy: boolean }) {
               <Button
                 look={nothing ? "plain" : "primary"}
                 busy={start.isPending}
-                disabled={!found.can_import || !fresh || busy}
+                disabled={!found.can_import || nothing || !fresh || busy}
                 onClick={() => start.mutate(body, { onSuccess: begun })}
               >
                 {t.start}

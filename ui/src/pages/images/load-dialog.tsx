@@ -47,7 +47,7 @@ export function LoadDialog({ onClose }: { onClose: () => void }) {
         </>
       }
     >
-      <form id={form} onSubmit={submit} className="flex flex-col gap-4">
+      <form id={form} onSubmit={submit} noValidate className="flex flex-col gap-4">
         <Field label={t.path} help={t.pathHelp} error={errors.of("path")} required>
           <TextInput
             value={path}

@@ -107,7 +107,7 @@ export const de: typeof en = {
     level: { error: "Fehler", warning: "Warnungen", info: "Anderes" },
     download: "Herunterladen",
     copy: "Gezeigtes kopieren",
-    lines: (count) => `${count} Zeilen`,
+    lines: (n, count) => (n === 1 ? "1 Zeile" : `${count} Zeilen`),
     cut: "Ältere Zeilen werden nicht gezeigt.",
     earlier: "Das ist das Protokoll des Laufs davor: der letzte Start schrieb keines.",
     ended: "Das Protokoll ist zu Ende.",

@@ -104,7 +104,7 @@ export const en = {
     level: { error: "Errors", warning: "Warnings", info: "Other" },
     download: "Download",
     copy: "Copy what is shown",
-    lines: (count: string) => `${count} lines`,
+    lines: (n: number, count: string) => (n === 1 ? "1 line" : `${count} lines`),
     cut: "Older lines are not shown.",
     earlier: "This is the log of the run before: the last start wrote none.",
     ended: "The log ended.",

@@ -142,7 +142,7 @@ export function Logs({ model }: { model: Model }) {
           )}
         </div>
         <p className="flex flex-wrap gap-x-3 border-line border-t px-3 py-1.5 text-ink-2 text-sm">
-          <span>{t.log.lines(format.integer(lines.length))}</span>
+          <span>{t.log.lines(lines.length, format.integer(lines.length))}</span>
           {log.first > 0 && <span>{t.log.cut}</span>}
           {over && before.until && (
             <span>

@@ -69,7 +69,7 @@ export function EntryDialog({ entry, names, onClose }: EntryDialogProps) {
         </>
       }
     >
-      <form id={form} onSubmit={submit} className="flex flex-col gap-4">
+      <form id={form} onSubmit={submit} noValidate className="flex flex-col gap-4">
         {!entry && (
           <Field label={t.entry.name} help={t.entry.nameHelp} error={errors.of("served_name")} required>
             <TextInput value={name} onValue={setName} autoComplete="off" spellCheck={false} />

@@ -83,7 +83,7 @@ export function CreateToken({ onClose }: { onClose: () => void }) {
         </>
       }
     >
-      <form id={form} onSubmit={submit} className="flex flex-col gap-4">
+      <form id={form} onSubmit={submit} noValidate className="flex flex-col gap-4">
         <Field label={t.name} help={t.nameHelp} error={errors.of("name")} required>
           <TextInput value={name} onValue={setName} required maxLength={100} autoFocus />
         </Field>

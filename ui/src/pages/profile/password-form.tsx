@@ -28,7 +28,7 @@ export function PasswordForm() {
     change.mutate({ current_password: current, new_password: next }, { onSuccess: done });
   };
   return (
-    <form onSubmit={submit} className="flex max-w-sm flex-col gap-4">
+    <form onSubmit={submit} noValidate className="flex max-w-sm flex-col gap-4">
       {/* For password managers, which want to know whose password it is. */}
       <input type="text" name="username" autoComplete="username" value={me?.username ?? ""} readOnly hidden />
       <Field label={t.current} error={wrong ? t.wrong : errors.of("current_password")} required>

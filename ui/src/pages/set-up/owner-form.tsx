@@ -45,7 +45,7 @@ export function OwnerForm({ token: given }: { token: string }) {
   };
   const strength = strengthOf(password);
   return (
-    <form onSubmit={submit} className="flex flex-col gap-4">
+    <form onSubmit={submit} noValidate className="flex flex-col gap-4">
       <p className="text-ink-2">{t.lead}</p>
       <Field label={t.organisation} help={t.organisationHelp} error={errors.of("org_name")} required>
         <TextInput

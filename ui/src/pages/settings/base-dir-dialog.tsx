@@ -63,7 +63,7 @@ export function BaseDirDialog({ dir, onClose }: Props) {
         </>
       }
     >
-      <form id={form} onSubmit={submit} className="flex flex-col gap-4">
+      <form id={form} onSubmit={submit} noValidate className="flex flex-col gap-4">
         <Field label={t.path} help={same ? t.same : t.pathHelp} error={errors.of("base_dir")} required>
           <TextInput value={path} onValue={setPath} mono spellCheck={false} autoComplete="off" required />
         </Field>

@@ -73,8 +73,8 @@ pub(super) const FIELDS: &[Field] = &[
         "Wo das Modell läuft. `auto`: auf GPUs, wenn die Maschine welche hat.")
         .becomes("none: GPUs of the container").default(Default::Text("auto")),
     Field::new("selected_gpus", "hardware", Kind::IntList { min: 0, max: 63 }, Special,
-        "Indexes of the GPUs that the container may use. Unset: all of them.",
-        "Nummern der GPUs, die der Container verwenden darf. Nicht gesetzt: alle.")
+        "Indexes of the GPUs that the engine may use. Unset: all of them.",
+        "Nummern der GPUs, die die Engine verwenden darf. Nicht gesetzt: alle.")
         .becomes("none: GPUs of the container"),
     Field::new("memory_limit_gib", "hardware", Kind::Int { min: 1, max: 65_536 }, Special,
         "RAM that the container may use, including `/dev/shm` and files in RAM; an engine that needs more is ended. Unset: \

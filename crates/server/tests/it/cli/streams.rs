@@ -1,6 +1,9 @@
 //! Standard output and error that can't be written: the disk is full, the reader is gone, or nobody reads.
 
-use std::process::Stdio;
+use std::{
+    io::{BufRead as _, BufReader},
+    process::Stdio,
+};
 
 use gantry_testkit::Options;
 
@@ -39,6 +42,20 @@ fn a_full_disk_is_an_error_with_its_reason_and_a_reader_that_left_is_none() {
         let left = run(&shell, &args, left_pipe(), Stdio::piped()).ends(0);
         assert_eq!(left.err, "", "{verb}");
     }
+}
+
+#[test]
+fn a_command_that_waits_for_a_silent_gateway_says_so() {
+    // The kernel accepts the connection, and nobody answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let shell = Shell::at(&format!("http://{}", silent.local_addr().unwrap()));
+    let mut command = shell.command(&["models", "list"]);
+    let mut running = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(running.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.contains("has not answered yet"), "{said}");
+    running.kill().unwrap();
+    running.wait().unwrap();
 }
 
 #[test]
