@@ -28,6 +28,13 @@ words! {
     }
 }
 
+impl Outcome {
+    /// Whether the request was refused: it was wrong, a limit was reached, or the model was not running.
+    pub fn is_refused(self) -> bool {
+        matches!(self, Self::ClientError | Self::Rejected)
+    }
+}
+
 /// Lowest status that counts as an error in all sums; refused and abandoned requests count too, whatever their
 /// [`Outcome`]. (A stream that ends with an error event of the engine keeps the status that was sent; its outcome shows
 /// the error.)

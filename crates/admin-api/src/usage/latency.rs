@@ -49,7 +49,7 @@ impl From<Span> for DurationSpan {
 pub(crate) const LATENCY: Operation = Operation::new("getUsageLatency", "Latency")
     .about(
         "The time from the request's arrival to the last byte of its answer, for all requests that match. Refused \
-         requests count, too, unless `outcome=ok` leaves them out. Percentiles are within 1 %.",
+         requests (outcomes `client_error` and `rejected`) count only if `outcome` or `status` asks for them. Percentiles are within 1 %.",
     )
     .errors(READ_ERRORS);
 

@@ -185,6 +185,9 @@ impl Tx {
             if by == GroupBy::Key && total.key_prefix.is_none() {
                 total.key_prefix = cell.dims.key.map(|(_, prefix)| prefix.to_owned());
             }
+            if !filter.has_latency_of(cell.dims.outcome) {
+                return Some(());
+            }
             cell.times.latency(&mut total.latency)
         })
         .await?;
@@ -322,6 +325,7 @@ impl Tx {
         let plan = self.usage_plan(range_of(filter), Grain::Days).await?;
         let mut times = UsageTimes::default();
         self.each_usage_cell(&plan, &wanted, true, |_, cell| match kind {
+            TimeKind::Latency if !filter.has_latency_of(cell.dims.outcome) => Some(()),
             TimeKind::Latency => {
                 times.sum_ms = times.sum_ms.saturating_add(cell.sums.latency_ms);
                 cell.times.latency(&mut times.histogram)

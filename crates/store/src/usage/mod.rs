@@ -71,6 +71,14 @@ pub struct UsageFilter {
     pub outcome: Option<Outcome>,
 }
 
+impl UsageFilter {
+    /// Whether the latency of requests with this outcome counts. That of refused ones, who wait for no engine, counts only
+    /// if an outcome or a status is asked for.
+    pub fn has_latency_of(&self, outcome: Outcome) -> bool {
+        !outcome.is_refused() || self.outcome.is_some() || self.status.is_some()
+    }
+}
+
 impl Default for UsageFilter {
     /// Matches everything.
     fn default() -> Self {

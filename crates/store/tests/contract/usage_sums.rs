@@ -216,8 +216,9 @@ async fn assert_says_what_the_rows_say(
         for group in found {
             let members = &expected[&group.id];
             assert_eq!(group.sums, sums(members.iter().copied()), "{by:?} {filter:?}");
-            let times = histogram(members.iter().map(|it| (it.latency_ms, it.requests)));
-            let percentiles = (times.percentile(0.5).unwrap(), times.percentile(0.95).unwrap());
+            let times = members.iter().filter(|it| filter.has_latency_of(it.outcome));
+            let times = histogram(times.map(|it| (it.latency_ms, it.requests)));
+            let percentiles = (times.percentile(0.5).unwrap_or(0), times.percentile(0.95).unwrap_or(0));
             assert_eq!((group.p50_ms, group.p95_ms), percentiles);
         }
     }
@@ -230,9 +231,10 @@ async fn assert_says_what_the_rows_say(
         (TimeKind::Latency, (|it: &UsageRow| Some(it.latency_ms)) as fn(&UsageRow) -> Option<i64>),
         (TimeKind::Ttft, |it| it.ttft_ms),
     ] {
+        let counts = |it: &UsageRow| kind == TimeKind::Ttft || filter.has_latency_of(it.outcome);
         let times = tx.usage_times(filter, kind).await.unwrap();
         let values: Vec<(i64, i64)> =
-            matching.iter().filter_map(|it| Some((value(it)?, it.requests))).collect();
+            matching.iter().filter(|it| counts(it)).filter_map(|it| Some((value(it)?, it.requests))).collect();
         assert_eq!(times.sum_ms, values.iter().map(|(it, n)| it * n).sum::<i64>(), "{filter:?}");
         assert_eq!(times.histogram, histogram(values.into_iter()), "{kind:?} {filter:?}");
     }
