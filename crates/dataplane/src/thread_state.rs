@@ -253,7 +253,10 @@ impl ThreadState {
     ) {
         let counters = &self.shared.counters;
         counters.requests[outcome as usize].fetch_add(1, Relaxed);
-        counters.latency.record(latency);
+        // A refused request waits for no engine: many of them would hide how long the others take.
+        if !outcome.is_refused() {
+            counters.latency.record(latency);
+        }
         counters.prompt_tokens.fetch_add(row.prompt_tokens as u64, Relaxed);
         counters.completion_tokens.fetch_add(row.completion_tokens as u64, Relaxed);
         counters.estimated.fetch_add(u64::from(row.estimated), Relaxed);
