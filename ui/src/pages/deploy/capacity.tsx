@@ -54,7 +54,7 @@ export function Capacity({ engine, settings, longest, onChange }: CapacityProps)
             onValue={(to) => onChange(users, to ?? undefined)}
             integer
             min={1}
-            placeholder={llama ? "" : "256"}
+            placeholder={llama ? "4" : "256"}
           />
         </Field>
         <Slider
