@@ -234,7 +234,7 @@ pub(crate) async fn follow(cx: &Cx, job: Value) -> Outcome<()> {
         End::Interrupted => return interrupted(cx, &id).await,
     }
     if job["status"] != "completed" {
-        if cx.out.json {
+        if cx.out.json() {
             cx.out.value(&job)?;
         }
         let why = if job["error"].is_string() { format!(": {}", cell(&job["error"])) } else { String::new() };
@@ -317,7 +317,7 @@ impl Shown {
 
 /// After Ctrl-C: offers to cancel the job at a terminal, and leaves it otherwise.
 async fn interrupted(cx: &Cx, id: &str) -> Outcome<()> {
-    if io::stdin().is_terminal() && !cx.out.json {
+    if io::stdin().is_terminal() && !cx.out.json() {
         let answer = terminal::ask(&format!("\nCancel {id}? Otherwise it goes on without you. [y/N] "))?;
         if matches!(answer.trim(), "y" | "Y" | "yes") {
             cancel(cx, id).await?;

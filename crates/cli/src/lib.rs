@@ -25,6 +25,7 @@ mod named;
 mod options;
 mod orgs;
 mod output;
+mod output_form;
 mod own;
 mod package;
 mod private_file;
@@ -55,6 +56,7 @@ use crate::{
     exit::{Failure, Outcome},
     http::{Client, Login},
     output::Out,
+    output_form::Form,
     session::Sessions,
     target::Target,
 };
@@ -75,16 +77,25 @@ pub fn completed(args: &[String]) -> Result<bool, std::io::Error> {
     complete::completed(command, args)
 }
 
+/// Verbs that take `-o name`. The others print more than names when they do something, such as the token of a new key.
+const SHOWING: [&str; 7] = ["list", "show", "files", "fields", "upstreams", "jobs", "images"];
+
 /// Runs a verb that needs nothing but the API, and returns its exit code. Errors are printed on standard error.
 pub fn run(verb: &str, matches: &ArgMatches) -> Exit {
     // The options of a group are on its own verbs.
-    let mut leaf = matches;
-    while let Some((_, sub)) = leaf.subcommand() {
-        leaf = sub;
+    let (mut name, mut leaf) = (verb, matches);
+    while let Some((sub_name, sub)) = leaf.subcommand() {
+        (name, leaf) = (sub_name, sub);
     }
-    let flag = |name| leaf.try_get_one::<bool>(name).ok().flatten().copied().unwrap_or(false);
-    let out = Out::new(flag("json"), flag("utc"));
-    match perform(verb, matches, leaf, out.clone()) {
+    let form = Form::of(leaf);
+    let out = Out::new(form, options::has(leaf, "utc"));
+    let done = if form == Form::Name && !SHOWING.contains(&name) {
+        let which = if name == verb { verb.to_owned() } else { format!("{verb} {name}") };
+        Err(Failure::Usage(format!("`-o name` is for verbs that list or show records, not for `gantry {which}`")))
+    } else {
+        perform(verb, matches, leaf, out.clone())
+    };
+    match done {
         Ok(()) => Exit::Done,
         Err(failure) => {
             out.complain(&failure);
@@ -99,7 +110,7 @@ pub fn run(verb: &str, matches: &ArgMatches) -> Exit {
 /// No password was given; the reason is printed on standard error.
 pub fn new_password(prompt: &str) -> Result<secrecy::SecretString, Exit> {
     sign_in::new_password(prompt).map_err(|failure| {
-        Out::new(false, false).complain(&failure);
+        Out::new(Form::Text, false).complain(&failure);
         failure.exit()
     })
 }
@@ -110,7 +121,7 @@ pub fn new_password(prompt: &str) -> Result<secrecy::SecretString, Exit> {
 /// The answer was no, or there is no terminal; the reason is printed on standard error.
 pub fn confirmed(yes: bool, question: &str) -> Result<(), Exit> {
     terminal::agreed(yes, question).map_err(|failure| {
-        Out::new(false, false).complain(&failure);
+        Out::new(Form::Text, false).complain(&failure);
         failure.exit()
     })
 }
@@ -121,7 +132,7 @@ pub fn confirmed(yes: bool, question: &str) -> Result<(), Exit> {
 /// They can't be used; the reason is printed on standard error.
 pub fn named_gateway(matches: &ArgMatches) -> Result<Option<String>, Exit> {
     Target::given(matches).map(|it| it.map(|it| it.gateway.url())).map_err(|failure| {
-        Out::new(false, false).complain(&failure);
+        Out::new(Form::Text, false).complain(&failure);
         failure.exit()
     })
 }

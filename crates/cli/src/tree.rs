@@ -35,8 +35,8 @@ pub fn command() -> Command {
             "`gantry serve` runs the gateway; its settings are flags, which `gantry serve --help` and `gantry settings` \
              list. The other verbs are its client: sign in once with `gantry login`, then try for example `gantry models \
              list`; `gantry model ls` is the same, and `rm` stands for delete, revoke or remove. `gantry doctor` finds out \
-             what is missing; `gantry help exit-codes` lists the exit codes. --url, --context, --token, --json and --utc may \
-             also stand before the verb.",
+             what is missing; `gantry help exit-codes` lists the exit codes. --url, --context, --token, --json, -o and --utc \
+             may also stand before the verb.",
         )
         .version(env!("CARGO_PKG_VERSION"))
         .args(setting_args())

@@ -281,7 +281,7 @@ pub(super) async fn logs(cx: &Cx, matches: &ArgMatches, model: &Value) -> Outcom
             .client
             .stream(&format!("{path}&follow=true"), |bytes| {
                 for event in events.take(bytes) {
-                    if cx.out.json {
+                    if cx.out.json() {
                         cx.out.compact(&event)?;
                     } else {
                         cx.out.line(&visible(event["line"].as_str().unwrap_or_default()))?;

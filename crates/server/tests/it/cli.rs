@@ -13,6 +13,7 @@ mod local;
 mod models;
 mod newcomer;
 mod offline;
+mod output;
 mod own;
 mod package;
 mod people;
