@@ -48,6 +48,7 @@ mod tree;
 mod upstreams;
 mod usage;
 mod users;
+mod watch;
 
 use clap::ArgMatches;
 
@@ -176,7 +177,7 @@ fn perform(verb: &str, matches: &ArgMatches, leaf: &ArgMatches, out: Out) -> Out
             "top" => top::run(&cx, matches).await,
             "openapi" => local::openapi(&cx).await,
             "chat" => chat::run(&cx, matches).await,
-            "status" => status::run(&cx).await,
+            "status" => status::run(&cx, matches).await,
             "version" => status::version(&cx).await,
             other => Err(Failure::Usage(format!("there is no verb `{other}`"))),
         }

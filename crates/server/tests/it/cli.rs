@@ -28,6 +28,7 @@ pub(crate) mod tls;
 mod tokens;
 mod upgrade;
 mod usage;
+mod watch;
 
 use std::{
     io::Write,
