@@ -1,6 +1,7 @@
 //! The command line of `gantry`: every verb with its help, and the code of the verbs that talk to a gateway over its
 //! public API. The server crate runs what needs the gateway's own parts (`serve`, the database for `doctor`).
 
+mod apply;
 mod audit;
 mod chat;
 mod complete;
@@ -161,6 +162,7 @@ fn perform(verb: &str, matches: &ArgMatches, leaf: &ArgMatches, out: Out) -> Out
             "login" => sign_in::login(&cx, matches).await,
             "logout" => sign_in::logout(&cx).await,
             "passwd" => sign_in::passwd(&cx).await,
+            "apply" => apply::run(&cx, matches).await,
             "audit" => audit::run(&cx, matches).await,
             "registry" => registry::run(&cx, matches).await,
             "upstreams" => upstreams::run(&cx).await,

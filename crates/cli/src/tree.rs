@@ -9,7 +9,7 @@ use clap::{
 };
 
 use crate::{
-    audit, chat, context, database, egress,
+    apply, audit, chat, context, database, egress,
     exit::Exit,
     gateway_options::connected,
     groups, images, jobs, keys, local, models,
@@ -55,6 +55,7 @@ pub fn command() -> Command {
         .subcommand(context::command())
         .subcommand(status::command())
         .subcommand(models::command())
+        .subcommand(apply::command())
         .subcommand(chat::command())
         .subcommand(keys::command())
         .subcommand(orgs::command())

@@ -1,5 +1,6 @@
 //! The verbs of the command line, through the real program against a real gateway.
 
+mod apply;
 mod chat;
 mod completion;
 mod context;
