@@ -71,7 +71,7 @@ install -m 644 README.md SECURITY.md CHANGELOG.md ARCHITECTURE.md CONTRIBUTING.m
 cp -r docs "$doc/docs"
 # The pages link to what lies here.
 mkdir "$doc/deploy"
-cp -r deploy/README.md deploy/compose deploy/monitoring deploy/proxy deploy/systemd "$doc/deploy/"
+cp -r deploy/README.md deploy/apply deploy/compose deploy/monitoring deploy/proxy deploy/systemd "$doc/deploy/"
 # The sources are not in the package: of links to them the text stays.
 find "$doc" -name '*.md' -exec sed -i -E 's#\[([^]]*)\]\((\.\./)*(bench|crates|tests|ui)/[^)]*\)#\1#g' {} +
 cp -r deploy/proxy deploy/monitoring "$doc/examples/"

@@ -340,8 +340,8 @@ fn command_line() -> String {
         "Command line",
         "You want to look up a command. `gantry` is the gateway and its client. Sign in once with `gantry login`; every verb below that talks to a gateway \
          takes `--url` or `--context` (else `GANTRY_CONTEXT`, `GANTRY_URL`, the context in use, or \
-         `http://127.0.0.1:8084`), `--token` (else `GANTRY_TOKEN`, or what `gantry login` kept), `--json` for programs, and \
-         `--utc`. A model is named by its id or served name, an organisation or a user by id or name, a key by id, prefix or \
+         `http://127.0.0.1:8084`), `--token` (else `GANTRY_TOKEN`, or what `gantry login` kept), `--json` for programs, \
+         `-o wide` for tables without shortening, `-o name` for the names alone, and `--utc`. A model is named by its id or served name, an organisation or a user by id or name, a key by id, prefix or \
          name. If a number is both an id and a name, write `id:12` or `name:12`. A verb with several names goes on with the next \
          one after a failure; the exit code is that of the first failure, and `--json` prints one list. \
          Control characters are stripped from output and escaped in `--json`. Results go to standard output, everything else \

@@ -54,14 +54,14 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     let mut talk = Talk::new(cx, matches)?;
     let words = texts(matches, "PROMPT");
     if words.is_empty() && io::stdin().is_terminal() {
-        if cx.out.json {
+        if cx.out.json() {
             return Err(Failure::Usage("--json needs a question on the command line".to_owned()));
         }
         return talk.converse().await;
     }
     let question = question(&words)?;
     talk.say(&question);
-    if cx.out.json {
+    if cx.out.json() {
         let answer = talk.client.patient_call(Method::POST, PATH, Some(&talk.body(false))).await?;
         return cx.out.value(&answer.json);
     }

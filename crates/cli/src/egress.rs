@@ -9,8 +9,10 @@ use serde_json::json;
 
 use crate::{
     exit::{Exit, Outcome},
+    gateway_options::output,
     options::flag,
     output::{Out, Tone},
+    output_form::Form,
     text::clean,
 };
 
@@ -205,6 +207,7 @@ pub(crate) fn command() -> Command {
     Command::new("egress")
         .about("Lists every outbound connection that this configuration can make, and the setting that forbids it")
         .arg(flag("json", "Prints JSON for programs, errors too (on standard error)"))
+        .arg(output())
         .after_help(
             "Opens no connection to another machine, except to a Postgres database for the entries of the registry. If a \
              gateway runs on this machine, its settings are used. See docs/egress.md.",
@@ -228,7 +231,7 @@ struct Row<'a> {
 
 /// Prints the findings. `settings` says whose settings they are about.
 pub fn report(findings: &[Finding], settings: &str, matches: &ArgMatches) -> Exit {
-    let out = Out::new(matches.get_flag("json"), false);
+    let out = Out::new(Form::of(matches), false);
     match print(findings, settings, &out) {
         Ok(()) => Exit::Done,
         Err(failure) => {

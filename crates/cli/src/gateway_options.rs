@@ -5,13 +5,27 @@ use clap::{Arg, Command};
 use crate::{
     complete,
     http::DEFAULT_URL,
-    options::{flag, option},
+    options::{flag, one_of, option},
+    output_form::Form,
 };
 
 const HEADING: &str = "Gateway and output";
 
 fn common(arg: Arg) -> Arg {
     arg.help_heading(HEADING).global(true)
+}
+
+/// `-o`, beside `--json`.
+pub(crate) fn output() -> Arg {
+    one_of(
+        "output",
+        Form::WORDS,
+        "How to print: `json` is the same as --json, `wide` leaves out no column and cuts nothing off, and `name` prints one \
+         name a line, of what is listed or shown",
+    )
+    .short('o')
+    .value_name("FORM")
+    .conflicts_with("json")
 }
 
 /// Adds the options for the connection to a verb that talks to a gateway, and to the verbs below it.
@@ -31,18 +45,19 @@ pub(crate) fn connected(command: Command) -> Command {
              --token-file` are safer",
         )))
         .arg(common(flag("json", "Prints JSON for programs, errors too (on standard error)")))
+        .arg(common(output()))
         .arg(common(flag("utc", "Times, days and weeks in UTC, not in this machine's time zone")))
 }
 
 /// Options of [`connected`] with a value, and those without.
-const VALUED: [&str; 3] = ["--url", "--context", "--token"];
+const VALUED: [&str; 5] = ["--url", "--context", "--token", "--output", "-o"];
 const FLAGS: [&str; 2] = ["--json", "--utc"];
 
 /// Moves options of [`connected`] that stand before the verb to the end of the command line, where the verb finds them.
 pub fn arranged(args: Vec<String>) -> Vec<String> {
     let is_ours = |word: &String| {
         let name = word.split_once('=').map_or(word.as_str(), |it| it.0);
-        FLAGS.contains(&word.as_str()) || VALUED.contains(&name)
+        FLAGS.contains(&word.as_str()) || VALUED.contains(&name) || word.starts_with("-o")
     };
     let mut words = args.into_iter();
     let mut arranged: Vec<String> = words.next().into_iter().collect();

@@ -10,6 +10,7 @@ pub(crate) const GROUPS: [(&str, &[&str]); 3] = [
         "Models and what is asked of them",
         &[
             "models",
+            "apply",
             "chat",
             "status",
             "top",

@@ -5,7 +5,7 @@ use std::{pin::pin, time::Duration};
 
 use bytes::Bytes;
 use gantry_connect::{ConnectError, Connector, HttpConnection, HttpUrl};
-use http::{HeaderMap, Method, Request, header};
+use http::{HeaderMap, HeaderValue, Method, Request, header};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -129,6 +129,19 @@ impl Client {
     /// # Errors
     /// The request fails, or the answer's status is not a success.
     pub(crate) async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Outcome<Answer> {
+        self.in_time(self.request(method, path, body)?).await
+    }
+
+    /// Changes a record, unless somebody else has changed it after it had this revision.
+    pub(crate) async fn change(&self, path: &str, body: &Value, revision: Option<&str>) -> Outcome<Answer> {
+        let mut request = self.request(Method::PATCH, path, Some(body))?;
+        if let Some(tag) = revision.and_then(|it| HeaderValue::try_from(format!("\"{it}\"")).ok()) {
+            request.headers_mut().insert(header::IF_MATCH, tag);
+        }
+        self.in_time(request).await
+    }
+
+    async fn in_time(&self, request: Request<Bytes>) -> Outcome<Answer> {
         let late = |_| {
             Failure::Unreachable(format!(
                 "{} did not answer within {} s",
@@ -136,7 +149,7 @@ impl Client {
                 ANSWER.as_secs()
             ))
         };
-        let mut answer = pin!(self.patient_call(method, path, body));
+        let mut answer = pin!(self.send(request));
         if let Ok(early) = tokio::time::timeout(SILENT, &mut answer).await {
             return early;
         }
@@ -151,9 +164,12 @@ impl Client {
         path: &str,
         body: Option<&Value>,
     ) -> Outcome<Answer> {
+        self.send(self.request(method, path, body)?).await
+    }
+
+    async fn send(&self, request: Request<Bytes>) -> Outcome<Answer> {
         let mut connection = self.connect().await?;
-        let answer =
-            connection.send(self.request(method, path, body)?).await.map_err(|_| self.broke_off())?;
+        let answer = connection.send(request).await.map_err(|_| self.broke_off())?;
         self.complete(answer).await
     }
 

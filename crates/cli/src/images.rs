@@ -12,6 +12,7 @@ use crate::{
     gateway_options::connected,
     options::{aliased, positional, text},
     output::{Table, Tone},
+    output_form::Form,
     progress::Progress,
     text::{cell, clean},
 };
@@ -79,6 +80,11 @@ async fn load(cx: &Cx, path: &str) -> Outcome<()> {
 
 async fn status(cx: &Cx) -> Outcome<()> {
     let answer = cx.client.get("/admin/system/container-images").await?;
+    if cx.out.form() == Form::Name {
+        let engines = answer.json["engines"].as_object().into_iter().flatten().map(|(_, image)| image);
+        let models = answer.json["models"].as_array().into_iter().flatten();
+        return cx.out.names(&engines.chain(models).cloned().collect());
+    }
     cx.out.either(&answer.json, || {
         let mut table = Table::new(&["IMAGE", "FOR", "CACHED", "MiB>", "CREATED"]);
         let mut row = |image: &Value, whom: String| {

@@ -20,6 +20,7 @@ use crate::{
     progress::Progress,
     sign_in, terminal,
     text::{bytes, cell, clean},
+    watch,
 };
 
 const PATH: &str = "/admin/deployment/jobs";
@@ -28,7 +29,8 @@ const LOOK: Duration = Duration::from_millis(500);
 
 pub(crate) fn command() -> Command {
     let list = aliased(Command::new("list"), "ls")
-        .about("Lists the last 20 jobs, newest first, like `gantry jobs` alone");
+        .about("Lists the last 20 jobs, newest first, like `gantry jobs` alone")
+        .arg(watch::option());
     let id = || positional("ID", "Id of the job, such as deploy-3; the number is enough");
     let show =
         Command::new("show").about("Shows a job: what it does or did, its log, and why it failed").arg(id());
@@ -40,6 +42,7 @@ pub(crate) fn command() -> Command {
             .about("Exports, imports and restores that run or have run: list, show, follow, cancel"),
         "job",
     ))
+    .arg(watch::option())
     .subcommands([list, show, follow, cancel])
 }
 
@@ -55,7 +58,8 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
             follow(cx, job).await
         }
         Some(("cancel", sub)) => cancel(cx, &id(sub)).await,
-        _ => list(cx).await,
+        Some((_, sub)) => list(cx, sub).await,
+        None => list(cx, matches).await,
     }
 }
 
@@ -78,12 +82,17 @@ fn tone(status: &str) -> Tone {
     }
 }
 
-async fn list(cx: &Cx) -> Outcome<()> {
-    let answer = cx.client.get(PATH).await?;
-    cx.out.either(&answer.json, || {
+async fn list(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
+    let look = async || -> Outcome<Value> { Ok(cx.client.get(PATH).await?.json) };
+    watch::shown(cx, matches, look, |jobs| table(cx, jobs)).await
+}
+
+fn table(cx: &Cx, jobs: &Value) -> Outcome<()> {
+    cx.out.either(jobs, || {
+        let jobs = jobs.as_array().map_or(&[][..], Vec::as_slice);
         let mut table =
             Table::new(&["ID", "JOB", "STATUS", "DONE>", "STARTED", "WHERE", "STEP"]).sparing(&["WHERE"]);
-        for job in answer.list() {
+        for job in jobs {
             let status = cell(&job["status"]);
             let step = if job["error"].is_string() { &job["error"] } else { &job["step"] };
             table.toned([
@@ -96,7 +105,7 @@ async fn list(cx: &Cx) -> Outcome<()> {
                 (cell(step), Tone::Plain),
             ]);
         }
-        if answer.list().is_empty() {
+        if jobs.is_empty() {
             cx.out.note("there was no job yet");
             return Ok(());
         }
@@ -217,7 +226,7 @@ impl Speed {
 pub(crate) async fn follow(cx: &Cx, job: Value) -> Outcome<()> {
     let last = RefCell::new(job);
     let end = tokio::select! {
-        end = watch(cx, &last) => end?,
+        end = until_ended(cx, &last) => end?,
         _ = tokio::signal::ctrl_c() => End::Interrupted,
     };
     let job = last.into_inner();
@@ -234,7 +243,7 @@ pub(crate) async fn follow(cx: &Cx, job: Value) -> Outcome<()> {
         End::Interrupted => return interrupted(cx, &id).await,
     }
     if job["status"] != "completed" {
-        if cx.out.json {
+        if cx.out.json() {
             cx.out.value(&job)?;
         }
         let why = if job["error"].is_string() { format!(": {}", cell(&job["error"])) } else { String::new() };
@@ -257,7 +266,7 @@ enum End {
 }
 
 /// Looks at the record until the job has ended, and keeps the newest in `last`.
-async fn watch(cx: &Cx, last: &RefCell<Value>) -> Outcome<End> {
+async fn until_ended(cx: &Cx, last: &RefCell<Value>) -> Outcome<End> {
     let job = last.borrow().clone();
     let path = path(job["id"].as_str().unwrap_or_default());
     // A restore ends all sessions at the moment in which the restored database takes the place of the old one.
@@ -317,7 +326,7 @@ impl Shown {
 
 /// After Ctrl-C: offers to cancel the job at a terminal, and leaves it otherwise.
 async fn interrupted(cx: &Cx, id: &str) -> Outcome<()> {
-    if io::stdin().is_terminal() && !cx.out.json {
+    if io::stdin().is_terminal() && !cx.out.json() {
         let answer = terminal::ask(&format!("\nCancel {id}? Otherwise it goes on without you. [y/N] "))?;
         if matches!(answer.trim(), "y" | "Y" | "yes") {
             cancel(cx, id).await?;

@@ -1,6 +1,7 @@
 //! The command line of `gantry`: every verb with its help, and the code of the verbs that talk to a gateway over its
 //! public API. The server crate runs what needs the gateway's own parts (`serve`, the database for `doctor`).
 
+mod apply;
 mod audit;
 mod chat;
 mod complete;
@@ -25,6 +26,7 @@ mod named;
 mod options;
 mod orgs;
 mod output;
+mod output_form;
 mod own;
 mod package;
 mod private_file;
@@ -47,6 +49,7 @@ mod tree;
 mod upstreams;
 mod usage;
 mod users;
+mod watch;
 
 use clap::ArgMatches;
 
@@ -55,6 +58,7 @@ use crate::{
     exit::{Failure, Outcome},
     http::{Client, Login},
     output::Out,
+    output_form::Form,
     session::Sessions,
     target::Target,
 };
@@ -75,16 +79,25 @@ pub fn completed(args: &[String]) -> Result<bool, std::io::Error> {
     complete::completed(command, args)
 }
 
+/// Verbs that take `-o name`. The others print more than names when they do something, such as the token of a new key.
+const SHOWING: [&str; 7] = ["list", "show", "files", "fields", "upstreams", "jobs", "images"];
+
 /// Runs a verb that needs nothing but the API, and returns its exit code. Errors are printed on standard error.
 pub fn run(verb: &str, matches: &ArgMatches) -> Exit {
     // The options of a group are on its own verbs.
-    let mut leaf = matches;
-    while let Some((_, sub)) = leaf.subcommand() {
-        leaf = sub;
+    let (mut name, mut leaf) = (verb, matches);
+    while let Some((sub_name, sub)) = leaf.subcommand() {
+        (name, leaf) = (sub_name, sub);
     }
-    let flag = |name| leaf.try_get_one::<bool>(name).ok().flatten().copied().unwrap_or(false);
-    let out = Out::new(flag("json"), flag("utc"));
-    match perform(verb, matches, leaf, out.clone()) {
+    let form = Form::of(leaf);
+    let out = Out::new(form, options::has(leaf, "utc"));
+    let done = if form == Form::Name && !SHOWING.contains(&name) {
+        let which = if name == verb { verb.to_owned() } else { format!("{verb} {name}") };
+        Err(Failure::Usage(format!("`-o name` is for verbs that list or show records, not for `gantry {which}`")))
+    } else {
+        perform(verb, matches, leaf, out.clone())
+    };
+    match done {
         Ok(()) => Exit::Done,
         Err(failure) => {
             out.complain(&failure);
@@ -99,7 +112,7 @@ pub fn run(verb: &str, matches: &ArgMatches) -> Exit {
 /// No password was given; the reason is printed on standard error.
 pub fn new_password(prompt: &str) -> Result<secrecy::SecretString, Exit> {
     sign_in::new_password(prompt).map_err(|failure| {
-        Out::new(false, false).complain(&failure);
+        Out::new(Form::Text, false).complain(&failure);
         failure.exit()
     })
 }
@@ -110,7 +123,7 @@ pub fn new_password(prompt: &str) -> Result<secrecy::SecretString, Exit> {
 /// The answer was no, or there is no terminal; the reason is printed on standard error.
 pub fn confirmed(yes: bool, question: &str) -> Result<(), Exit> {
     terminal::agreed(yes, question).map_err(|failure| {
-        Out::new(false, false).complain(&failure);
+        Out::new(Form::Text, false).complain(&failure);
         failure.exit()
     })
 }
@@ -121,7 +134,7 @@ pub fn confirmed(yes: bool, question: &str) -> Result<(), Exit> {
 /// They can't be used; the reason is printed on standard error.
 pub fn named_gateway(matches: &ArgMatches) -> Result<Option<String>, Exit> {
     Target::given(matches).map(|it| it.map(|it| it.gateway.url())).map_err(|failure| {
-        Out::new(false, false).complain(&failure);
+        Out::new(Form::Text, false).complain(&failure);
         failure.exit()
     })
 }
@@ -149,6 +162,7 @@ fn perform(verb: &str, matches: &ArgMatches, leaf: &ArgMatches, out: Out) -> Out
             "login" => sign_in::login(&cx, matches).await,
             "logout" => sign_in::logout(&cx).await,
             "passwd" => sign_in::passwd(&cx).await,
+            "apply" => apply::run(&cx, matches).await,
             "audit" => audit::run(&cx, matches).await,
             "registry" => registry::run(&cx, matches).await,
             "upstreams" => upstreams::run(&cx).await,
@@ -165,7 +179,7 @@ fn perform(verb: &str, matches: &ArgMatches, leaf: &ArgMatches, out: Out) -> Out
             "top" => top::run(&cx, matches).await,
             "openapi" => local::openapi(&cx).await,
             "chat" => chat::run(&cx, matches).await,
-            "status" => status::run(&cx).await,
+            "status" => status::run(&cx, matches).await,
             "version" => status::version(&cx).await,
             other => Err(Failure::Usage(format!("there is no verb `{other}`"))),
         }

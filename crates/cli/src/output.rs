@@ -13,6 +13,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::{
     exit::{Failure, Outcome},
+    output_form::{Form, name_of},
     streams::{is_reader_gone, tell},
     terminal,
     text::{clean, clean_lines, cut, harmless},
@@ -64,8 +65,7 @@ pub(crate) async fn reader_gone() {
 /// Standard output and error of one command.
 #[derive(Debug, Clone)]
 pub(crate) struct Out {
-    /// JSON for programs instead of text for people.
-    pub(crate) json: bool,
+    form: Form,
     pub(crate) utc: bool,
     colour: bool,
     /// Columns of the terminal; `None` without a terminal: then nothing is cut off.
@@ -75,12 +75,22 @@ pub(crate) struct Out {
 }
 
 impl Out {
-    pub(crate) fn new(json: bool, utc: bool) -> Self {
+    pub(crate) fn new(form: Form, utc: bool) -> Self {
         let terminal = io::stdout().is_terminal();
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty())
             || std::env::var_os("TERM").is_some_and(|it| it == "dumb");
-        let width = if terminal { terminal::size().map(|(columns, _)| columns) } else { None };
-        Self { json, utc, colour: terminal && !no_colour, width, held: Arc::default() }
+        let fits = terminal && form != Form::Wide;
+        let width = if fits { terminal::size().map(|(columns, _)| columns) } else { None };
+        Self { form, utc, colour: terminal && !no_colour, width, held: Arc::default() }
+    }
+
+    pub(crate) fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Returns whether the output is JSON for programs.
+    pub(crate) fn json(&self) -> bool {
+        self.form == Form::Json
     }
 
     /// Returns a copy that fits the terminal's present size.
@@ -114,7 +124,7 @@ impl Out {
 
     /// Holds answers for programs from now on, until [`Out::release`] prints them as one list.
     pub(crate) fn hold(&self) {
-        if self.json {
+        if self.json() {
             *self.held.lock() = Some(Vec::new());
         }
     }
@@ -129,14 +139,30 @@ impl Out {
         self.line(&harmless(&value.to_string()))
     }
 
-    /// Prints the answer for programs, or calls `people` to print it for people.
+    /// Prints the answer for programs or its names, or calls `people` to print it for people.
     pub(crate) fn either(&self, value: &Value, people: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
-        if self.json { self.value(value) } else { people() }
+        match self.form {
+            Form::Json => self.value(value),
+            Form::Name => self.names(value),
+            Form::Text | Form::Wide => people(),
+        }
+    }
+
+    /// Prints the name of each record of an answer, one a line.
+    pub(crate) fn names(&self, value: &Value) -> Outcome<()> {
+        let records = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        for record in records {
+            let name = name_of(record).ok_or_else(|| {
+                Failure::Usage("there are no names in this answer: use `-o json` instead".to_owned())
+            })?;
+            self.line(&name)?;
+        }
+        Ok(())
     }
 
     /// Prints a progress note on standard error, for people only.
     pub(crate) fn note(&self, text: &str) {
-        if !self.json {
+        if !self.json() {
             tell(&format!("{text}\n"));
         }
     }
@@ -149,7 +175,7 @@ impl Out {
 
     /// Prints a warning on standard error, also for programs.
     pub(crate) fn warn(&self, text: &str) {
-        if self.json {
+        if self.json() {
             let warning = harmless(&json!({ "warning": text }).to_string());
             tell(&format!("{warning}\n"));
         }
@@ -160,7 +186,7 @@ impl Out {
     pub(crate) fn complain(&self, failure: &Failure) {
         let text = match failure {
             Failure::Closed | Failure::Told(_) => String::new(),
-            failure if self.json => format!("{}\n", harmless(&failure.json().to_string())),
+            failure if self.json() => format!("{}\n", harmless(&failure.json().to_string())),
             failure => clean_lines(&failure.words()),
         };
         tell(&text);
@@ -357,7 +383,7 @@ mod tests {
     use super::*;
 
     fn out(width: usize) -> Out {
-        Out { json: false, utc: true, colour: false, width: Some(width), held: Arc::default() }
+        Out { form: Form::Text, utc: true, colour: false, width: Some(width), held: Arc::default() }
     }
 
     #[test]

@@ -53,11 +53,14 @@ pub(crate) async fn limits(cx: &Cx) -> Outcome<()> {
     })
 }
 
-/// Lists the models that the caller may call, for callers who do not manage models.
-pub(crate) async fn models(cx: &Cx) -> Outcome<()> {
-    let (models, _) = listed(cx, "/auth/models", &[], None).await?;
-    let models = Value::Array(models);
-    cx.out.either(&models, || {
+/// Returns the models that the caller may call, for callers who do not manage models.
+pub(crate) async fn models(cx: &Cx) -> Outcome<Value> {
+    Ok(Value::Array(listed(cx, "/auth/models", &[], None).await?.0))
+}
+
+/// Prints the models that [`models`] returned.
+pub(crate) fn table(cx: &Cx, models: &Value) -> Outcome<()> {
+    cx.out.either(models, || {
         let mut table = Table::new(&["SERVED NAME", "TASK", "STATE", "CALLABLE"]);
         for model in models.as_array().into_iter().flatten() {
             let state = cell(&model["state"]);

@@ -23,8 +23,8 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(out: &Out) -> Self {
-        let live = !out.json && io::stderr().is_terminal();
-        Self { live, silent: out.json, n: 0, last: String::new(), drawn: false }
+        let live = !out.json() && io::stderr().is_terminal();
+        Self { live, silent: out.json(), n: 0, last: String::new(), drawn: false }
     }
 
     /// Shows progress. Without a terminal, `what` is printed once for each change; `more` (times, sizes) is shown only

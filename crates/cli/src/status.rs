@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use clap::Command;
+use clap::{ArgMatches, Command};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -12,9 +12,11 @@ use crate::{
     gateway_options::connected,
     http::Answer,
     models::remark,
+    options::has,
     output::Tone,
     text::{cell, clean},
     times::{ago, now},
+    watch,
 };
 
 /// Longest wait of `version` for the gateway's version.
@@ -24,6 +26,7 @@ const N_ERRORS: usize = 5;
 
 pub(crate) fn command() -> Command {
     connected(Command::new("status").about("Shows the gateway's readiness, its models by state, and the last errors"))
+        .arg(watch::option())
         .after_help(
             "The exit code is 0 if the gateway is ready and no model failed, 1 if something is wrong, and 3 if no gateway \
              answers. Models and errors are shown only if you may see them; without a session only the gateway is shown.",
@@ -56,7 +59,18 @@ pub(crate) async fn version(cx: &Cx) -> Outcome<()> {
 /// Status if a proxy does not forward `/readyz`, although the gateway serves.
 const HIDDEN: &str = "serves (its readiness is not shown here)";
 
-pub(crate) async fn run(cx: &Cx) -> Outcome<()> {
+pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
+    let is_watched = has(matches, "watch");
+    let show = |report: &Value| {
+        let is_ready = report["status"] == "ready" || report["status"] == HIDDEN;
+        cx.out.either(report, || print(cx, report, is_ready))?;
+        let is_well = is_ready && report["failed"].as_object().is_none_or(Map::is_empty);
+        if is_well || is_watched { Ok(()) } else { Err(Failure::Told(Exit::Failed)) }
+    };
+    watch::shown(cx, matches, || look(cx), show).await
+}
+
+async fn look(cx: &Cx) -> Outcome<Value> {
     let health = match cx.client.health().await {
         Err(Failure::Unreachable(why)) => return Err(unreachable(cx, why).await),
         other => other?.json,
@@ -83,7 +97,7 @@ pub(crate) async fn run(cx: &Cx) -> Outcome<()> {
     }
     let reasons: Map<String, Value> =
         failed.iter().map(|it| (cell(&it["served_name"]), remark(it).into())).collect();
-    let report = json!({
+    Ok(json!({
         "url": cx.client.gateway.url(),
         "version": health["version"],
         "status": ready["status"],
@@ -93,10 +107,7 @@ pub(crate) async fn run(cx: &Cx) -> Outcome<()> {
         "models": models.as_ref().map(|_| &states),
         "failed": reasons,
         "errors": errors,
-    });
-    let is_ready = ready["status"] == "ready" || ready["status"] == HIDDEN;
-    cx.out.either(&report, || print(cx, &report, is_ready))?;
-    if is_ready && failed.is_empty() { Ok(()) } else { Err(Failure::Told(Exit::Failed)) }
+    }))
 }
 
 /// Adds to the failure what systemd says, if the gateway is the service of this machine.

@@ -43,7 +43,7 @@ pub(crate) fn command() -> Command {
 
 pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     let live =
-        io::stdout().is_terminal() && io::stdin().is_terminal() && !cx.out.json && !has(matches, "once");
+        io::stdout().is_terminal() && io::stdin().is_terminal() && !cx.out.json() && !has(matches, "once");
     if live {
         return watch(cx).await;
     }

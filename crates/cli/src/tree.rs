@@ -9,7 +9,7 @@ use clap::{
 };
 
 use crate::{
-    audit, chat, context, database, egress,
+    apply, audit, chat, context, database, egress,
     exit::Exit,
     gateway_options::connected,
     groups, images, jobs, keys, local, models,
@@ -35,8 +35,8 @@ pub fn command() -> Command {
             "`gantry serve` runs the gateway; its settings are flags, which `gantry serve --help` and `gantry settings` \
              list. The other verbs are its client: sign in once with `gantry login`, then try for example `gantry models \
              list`; `gantry model ls` is the same, and `rm` stands for delete, revoke or remove. `gantry doctor` finds out \
-             what is missing; `gantry help exit-codes` lists the exit codes. --url, --context, --token, --json and --utc may \
-             also stand before the verb.",
+             what is missing; `gantry help exit-codes` lists the exit codes. --url, --context, --token, --json, -o and --utc \
+             may also stand before the verb.",
         )
         .version(env!("CARGO_PKG_VERSION"))
         .args(setting_args())
@@ -55,6 +55,7 @@ pub fn command() -> Command {
         .subcommand(context::command())
         .subcommand(status::command())
         .subcommand(models::command())
+        .subcommand(apply::command())
         .subcommand(chat::command())
         .subcommand(keys::command())
         .subcommand(orgs::command())

@@ -20,6 +20,7 @@ use crate::{
     exit::{Exit, Failure, Outcome},
     options::has,
     output::{Out, Tone},
+    output_form::Form,
     text::clean,
 };
 
@@ -71,7 +72,7 @@ impl Check {
 
 /// Prints the checks; ends with [`Exit::Failed`] if one failed.
 pub fn report(checks: &[Check], matches: &ArgMatches) -> Exit {
-    let out = Out::new(has(matches, "json"), has(matches, "utc"));
+    let out = Out::new(Form::of(matches), has(matches, "utc"));
     let worst = checks.iter().map(|it| it.status).max().unwrap_or(Status::Ok);
     match print(checks, worst, &out) {
         Ok(()) if worst == Status::Fail => Exit::Failed,

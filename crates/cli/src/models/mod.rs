@@ -5,7 +5,7 @@ mod form;
 mod show;
 mod wait;
 
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 use http::Method;
@@ -24,6 +24,7 @@ use crate::{
     several::each,
     terminal,
     text::{cell, clean},
+    watch,
 };
 
 /// Remark that a simulator is not a real model.
@@ -59,8 +60,8 @@ pub(crate) fn command() -> Command {
         .subcommands([
             aliased(Command::new("list"), "ls")
                 .about("Lists models")
-                .arg(flag("archived", "Includes archived models")),
-            Command::new("show").about("Shows one model with every field that is set").arg(model()),
+                .args([flag("archived", "Includes archived models"), watch::option()]),
+            Command::new("show").about("Shows one model with every field that is set").args([model(), watch::option()]),
             create.after_help(form::EXAMPLES),
             values(
                 Command::new("set")
@@ -168,8 +169,8 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     let all = texts(sub, "MODEL");
     match verb {
         "fields" => fields::run(&cx.out, sub),
-        "list" => list(cx, has(sub, "archived")).await,
-        "show" => show::show(cx, &find(cx, named()).await?),
+        "list" => list(cx, sub).await,
+        "show" => show::show(cx, sub, find(cx, named()).await?).await,
         "create" => create(cx, sub).await,
         "set" => set(cx, sub).await,
         "dry-run" => show::dry_run(cx, sub).await,
@@ -250,13 +251,24 @@ fn name(model: &Value) -> String {
     cell(&model["served_name"])
 }
 
-async fn list(cx: &Cx, archived: bool) -> Outcome<()> {
-    let models = match all(cx, archived).await {
-        // A caller who does not manage models may still call some.
-        Err(Failure::Refused(it)) if it.status == 403 && !archived => return own::models(cx).await,
-        other => Value::Array(other?),
+async fn list(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
+    let (archived, are_own) = (has(matches, "archived"), Cell::new(false));
+    let look = async || -> Outcome<Value> {
+        match all(cx, archived).await {
+            // A caller who does not manage models may still call some.
+            Err(Failure::Refused(it)) if it.status == 403 && !archived => {
+                are_own.set(true);
+                own::models(cx).await
+            }
+            other => other.map(Value::Array),
+        }
     };
-    cx.out.either(&models, || {
+    let show = |models: &Value| if are_own.get() { own::table(cx, models) } else { table(cx, models) };
+    watch::shown(cx, matches, look, show).await
+}
+
+fn table(cx: &Cx, models: &Value) -> Outcome<()> {
+    cx.out.either(models, || {
         let mut table = Table::new(&["ID>", "SERVED NAME", "ENGINE", "TASK", "STATE", "REMARK"]);
         for model in models.as_array().into_iter().flatten() {
             let state = cell(&model["state"]);

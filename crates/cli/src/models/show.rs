@@ -1,5 +1,7 @@
 //! Looking at models: one record, the engine's command before it runs, files, a test request, logs.
 
+use std::cell::Cell;
+
 use clap::ArgMatches;
 use serde_json::{Map, Value, json};
 
@@ -14,6 +16,7 @@ use crate::{
     resolve::listed,
     text::{bytes, cell, clean},
     times::{past, zone},
+    watch,
 };
 
 /// Number of log lines by default.
@@ -42,7 +45,19 @@ const HEAD: &[&str] = &[
     "revision",
 ];
 
-pub(super) fn show(cx: &Cx, model: &Value) -> Outcome<()> {
+pub(super) async fn show(cx: &Cx, matches: &ArgMatches, model: Value) -> Outcome<()> {
+    let path = format!("/admin/models/{}", id(&model));
+    let first = Cell::new(Some(model));
+    let look = async || -> Outcome<Value> {
+        match first.take() {
+            Some(model) => Ok(model),
+            None => Ok(cx.client.get(&path).await?.json),
+        }
+    };
+    watch::shown(cx, matches, look, |model| one(cx, model)).await
+}
+
+fn one(cx: &Cx, model: &Value) -> Outcome<()> {
     cx.out.either(model, || {
         let mut pairs = vec![
             ("id", id(model)),
@@ -281,7 +296,7 @@ pub(super) async fn logs(cx: &Cx, matches: &ArgMatches, model: &Value) -> Outcom
             .client
             .stream(&format!("{path}&follow=true"), |bytes| {
                 for event in events.take(bytes) {
-                    if cx.out.json {
+                    if cx.out.json() {
                         cx.out.compact(&event)?;
                     } else {
                         cx.out.line(&visible(event["line"].as_str().unwrap_or_default()))?;

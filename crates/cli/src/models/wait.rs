@@ -91,7 +91,7 @@ async fn failed(cx: &Cx, mut record: Value, rolled_back: bool) -> Outcome<()> {
         record = cx.client.get(&path).await?.json;
     }
     let name = name(&record);
-    if cx.out.json {
+    if cx.out.json() {
         cx.out.value(&record)?;
     }
     let (diagnosis, reason) = if rolled_back {
@@ -100,7 +100,7 @@ async fn failed(cx: &Cx, mut record: Value, rolled_back: bool) -> Outcome<()> {
         (&record["diagnosis"], &record["state_reason"])
     };
     let reason = clean(reason.as_str().unwrap_or("no reason is known"));
-    if !cx.out.json {
+    if !cx.out.json() {
         if !diagnosis.is_null() {
             for line in lines(diagnosis, &cx.out) {
                 cx.out.note(&line);

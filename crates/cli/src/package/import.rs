@@ -74,7 +74,7 @@ async fn package(cx: &Cx, matches: &ArgMatches, mut body: Map<String, Value>) ->
         }
     }
     let seen = dry(cx, PACKAGE, &body).await?;
-    if !cx.out.json || has(matches, "dry-run") {
+    if !cx.out.json() || has(matches, "dry-run") {
         cx.out.either(&seen, || {
             let mut pairs = vec![
                 ("new models", cell(&seen["new_models"])),
@@ -106,7 +106,7 @@ async fn model(cx: &Cx, matches: &ArgMatches, mut body: Map<String, Value>, name
         }
     }
     let seen = dry(cx, MODEL, &body).await?;
-    if !cx.out.json || has(matches, "dry-run") {
+    if !cx.out.json() || has(matches, "dry-run") {
         cx.out.either(&seen, || {
             let new = &seen["would_create"];
             let mut pairs =
@@ -218,7 +218,7 @@ fn may_go_on(cx: &Cx, matches: &ArgMatches, seen: &Value) -> Outcome<()> {
             why.push("the served name is taken: --rename or --as NAME gives it another".to_owned());
         }
         let why = if why.is_empty() { "see above".to_owned() } else { why.join("; ") };
-        if cx.out.json {
+        if cx.out.json() {
             return Err(Failure::Failed(format!("it can't be imported: {why}")));
         }
         cx.out.note(&format!("gantry: it can't be imported: {why}"));

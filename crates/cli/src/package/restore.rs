@@ -45,7 +45,7 @@ pub(super) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     let check = "/admin/deployment/check-database-dump";
     let dump = cx.client.patient_call(http::Method::POST, check, Some(&body)).await?.json;
     let valid = dump["valid"] == true;
-    if !cx.out.json || has(matches, "dry-run") {
+    if !cx.out.json() || has(matches, "dry-run") {
         cx.out.either(&dump, || show(cx, &dump))?;
     }
     if !valid {

@@ -11,13 +11,14 @@ use serde_json::{Value, json};
 use super::{dir, json, open};
 use crate::{
     exit::{Failure, Outcome},
+    gateway_options::output,
     options::text,
     output::{Out, Table},
     text::bytes,
 };
 
 pub(super) fn command() -> Command {
-    Command::new("show").about("Shows what is in a package").args([dir(), json()]).after_help(
+    Command::new("show").about("Shows what is in a package").args([dir(), json(), output()]).after_help(
         "It reads the manifest only, so it is fast, and it checks nothing: `gantry package verify` does.",
     )
 }

@@ -1,5 +1,6 @@
 //! The verbs of the command line, through the real program against a real gateway.
 
+mod apply;
 mod chat;
 mod completion;
 mod context;
@@ -13,6 +14,7 @@ mod local;
 mod models;
 mod newcomer;
 mod offline;
+mod output;
 mod own;
 mod package;
 mod people;
@@ -27,6 +29,7 @@ pub(crate) mod tls;
 mod tokens;
 mod upgrade;
 mod usage;
+mod watch;
 
 use std::{
     io::Write,
