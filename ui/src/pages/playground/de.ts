@@ -2,7 +2,12 @@ import type { en } from "./en";
 
 export const de = {
   tabs: { label: "Was erprobt wird", chat: "Chat", embedding: "Embedding", rerank: "Rerank" },
-  markdown: { code: "Code", copyCode: "Code kopieren" },
+  markdown: {
+    code: "Code",
+    copyCode: "Code kopieren",
+    wrongFormula: (reason: string) => `Die Formel hat einen Fehler: ${reason}`,
+    largeFormula: "Die Formel ist zu groß oder zu tief verschachtelt oder legt eigene Befehle fest.",
+  },
   sessions: {
     label: "Chats",
     fresh: "Neuer Chat",

@@ -1,6 +1,11 @@
 export const en = {
   tabs: { label: "What to try", chat: "Chat", embedding: "Embedding", rerank: "Rerank" },
-  markdown: { code: "Code", copyCode: "Copy the code" },
+  markdown: {
+    code: "Code",
+    copyCode: "Copy the code",
+    wrongFormula: (reason: string) => `The formula has an error: ${reason}`,
+    largeFormula: "The formula is too large or too deep, or defines commands of its own.",
+  },
   sessions: {
     label: "Chats",
     fresh: "New chat",
