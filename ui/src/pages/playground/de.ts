@@ -178,6 +178,14 @@ export const de = {
       "Die Funktionen, die das Modell aufrufen darf, in der Form von OpenAIs API. Aufrufe werden angezeigt; nichts wird aufgerufen.",
     badTools: "Dies ist keine JSON-Liste.",
   },
+  presets: {
+    label: "Vorlage",
+    none: "Keine davon",
+    name: "Name einer neuen Vorlage",
+    save: "Vorlage speichern",
+    help: "Systemprompt und Parameter werden in diesem Browser aufbewahrt, bis Sie sich abmelden.",
+    remove: (name: string) => `Vorlage „${name}“ löschen`,
+  },
   vectors: {
     noModel: "Zurzeit läuft kein Modell, das Vektoren bildet.",
     noModelText: "Ein Modell mit der Aufgabe „Embeddings“ lässt sich hier erproben, sobald es läuft.",

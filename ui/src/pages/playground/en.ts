@@ -174,6 +174,14 @@ export const en = {
       "The functions that the model may call, as OpenAI's API has them. Calls are shown; nothing is called.",
     badTools: "This is not a JSON list.",
   },
+  presets: {
+    label: "Preset",
+    none: "None of them",
+    name: "Name of a new preset",
+    save: "Save preset",
+    help: "The system prompt and the parameters below are kept in this browser until you sign out.",
+    remove: (name: string) => `Delete the preset “${name}”`,
+  },
   vectors: {
     noModel: "No model that makes vectors runs now.",
     noModelText: "A model with the task “Embeddings” can be tried here once it runs.",
