@@ -1,6 +1,6 @@
 // Answers of the playground live on the gateway: a reload, a second tab, no tab at all, engines that die, a gateway that dies.
 import assert from "node:assert/strict";
-import { startEngine } from "./engine.mjs";
+import { FORMULAS, startEngine, SUM } from "./engine.mjs";
 import { atEnd, look, openPage, startGateway, test, until } from "./harness.mjs";
 
 export default async function answers() {
@@ -108,6 +108,29 @@ export default async function answers() {
     await page.reload();
     engine.go();
     for (const at of [0, 1]) await conversation.nth(at).getByText("400 tokens", { exact: true }).waitFor();
+  });
+
+  await test("formulas of an answer are drawn, prices stay text, and a copy has the source", async () => {
+    await ask("a formula, please");
+    await conversation.getByText("finished").waitFor();
+    const answer = conversation.getByRole("article").last();
+    await until("five formulas", async () => (await answer.locator("math").count()) === 5);
+    await answer.getByText("It costs $5 and $6, or $7. Here are").waitFor();
+    assert.equal(await answer.getByText("$z$", { exact: true }).evaluate((it) => it.tagName), "CODE");
+    const wrong = answer.getByText("\\frac{1}{", { exact: true });
+    assert.match(await wrong.getAttribute("title"), /^The formula has an error: /);
+    const colours = await answer.evaluate((it) => [...it.querySelectorAll("p:has(math), math")].map((one) => getComputedStyle(one).color));
+    assert.equal(new Set(colours).size, 1, `formulas have the colour of the text: ${colours}`);
+    await look(page, "answers-formulas");
+    await page.setViewportSize({ width: 390, height: 900 });
+    const boxes = await answer.locator("math").evaluateAll((all) =>
+      all.map((it) => it.closest("span[tabindex]")).filter(Boolean).map((it) => ({ wide: it.scrollWidth > it.clientWidth, right: it.getBoundingClientRect().right })));
+    assert.equal(boxes.filter((it) => it.wide).length, 1, "the wide formula scrolls in its own box");
+    assert.ok(boxes.every((it) => it.right <= 390), JSON.stringify(boxes));
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await answer.getByRole("button", { name: "Copy as markdown" }).click();
+    await until("the copy", async () => (await page.evaluate(() => navigator.clipboard.readText())) === FORMULAS);
+    assert.ok(FORMULAS.includes(SUM));
   });
 
   await test("an engine that dies leaves what came, with its cause and a way on", async () => {

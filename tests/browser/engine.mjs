@@ -19,6 +19,15 @@ fn main() {
 
 <script>window.harmed = true</script> [bad](javascript:window.harmed=true) ![spy](https://example.invalid/spy.png)
 `;
+/** Wider than a phone. */
+export const SUM = Array.from({ length: 60 }, (_, at) => `x_{${at}}`).join(" + ");
+export const FORMULAS = [
+  "It costs $5 and $6, or \\$7. Here are $x_1^2 + y^*$ and \\(a < b\\).",
+  "$$\n\\begin{aligned}\na &= b\n- c \\\\\n&= d\n\\end{aligned}\n$$",
+  `\\[ ${SUM} \\]`,
+  "```math\n\\frac{1}{2}\n```",
+  "In a span: `$z$`. With an error: $\\frac{1}{$.",
+].join("\n\n");
 const WORDS = "The quick brown fox jumps over a lazy dog while rain falls on the roof and trains leave for the coast".split(" ");
 
 /** A long text with paragraphs, lists and code, so that its blocks end now and then. */
@@ -93,6 +102,8 @@ export async function startEngine({ rate = 250 } = {}) {
       return response.destroy();
     } else if (asked.includes("code")) {
       for (const it of CODE.match(/[\s\S]{1,6}/g)) await word(it, 2);
+    } else if (asked.includes("formula")) {
+      for (const it of FORMULAS.match(/[\s\S]{1,6}/g)) await word(it, 2);
     } else if (asked.includes("long")) {
       // By the clock, not by pauses: a timer that is late must not slow the stream.
       const began = performance.now();

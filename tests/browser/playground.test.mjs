@@ -163,7 +163,31 @@ export default async function () {
     await conversation().getByText("Request", { exact: false }).last().waitFor();
     page.forbid();
     await look(page, "playground-refused");
-    await page.getByRole("button", { name: "Reset" }).click();
+    await page.getByRole("button", { name: "Reset", exact: true }).click();
+    await page.getByRole("button", { name: "Parameters" }).click();
+  });
+
+  await step("a system prompt and parameters are kept under a name, chosen again after a reload, and deleted", async () => {
+    await page.getByRole("button", { name: "Parameters" }).click();
+    const system = page.getByRole("textbox", { name: "System prompt" });
+    const save = page.getByRole("button", { name: "Save preset" });
+    const presets = page.getByRole("combobox", { name: "Preset" });
+    await page.getByRole("textbox", { name: "Name of a new preset" }).fill("Pirate");
+    assert.equal(await save.isDisabled(), true, "there is nothing to keep yet");
+    await system.fill("Talk like a pirate.");
+    await page.getByRole("textbox", { name: "Temperature" }).fill("1.5");
+    await save.click();
+    await until("the new preset", async () => (await presets.inputValue()) === "Pirate");
+    await look(page, "playground-presets");
+    await page.getByRole("button", { name: "Reset", exact: true }).click();
+    await until("no preset", async () => (await presets.inputValue()) === "");
+    await page.reload();
+    await presets.selectOption("Pirate");
+    assert.equal(await system.inputValue(), "Talk like a pirate.");
+    assert.equal(await page.getByRole("textbox", { name: "Temperature" }).inputValue(), "1.5");
+    await page.getByRole("button", { name: "Delete the preset “Pirate”" }).click();
+    await presets.waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "Reset", exact: true }).click();
     await page.getByRole("button", { name: "Parameters" }).click();
   });
 

@@ -2,7 +2,12 @@ import type { en } from "./en";
 
 export const de = {
   tabs: { label: "Was erprobt wird", chat: "Chat", embedding: "Embedding", rerank: "Rerank" },
-  markdown: { code: "Code", copyCode: "Code kopieren" },
+  markdown: {
+    code: "Code",
+    copyCode: "Code kopieren",
+    wrongFormula: (reason: string) => `Die Formel hat einen Fehler: ${reason}`,
+    largeFormula: "Die Formel ist zu groß oder zu tief verschachtelt oder legt eigene Befehle fest.",
+  },
   sessions: {
     label: "Chats",
     fresh: "Neuer Chat",
@@ -172,6 +177,14 @@ export const de = {
     toolsHelp:
       "Die Funktionen, die das Modell aufrufen darf, in der Form von OpenAIs API. Aufrufe werden angezeigt; nichts wird aufgerufen.",
     badTools: "Dies ist keine JSON-Liste.",
+  },
+  presets: {
+    label: "Vorlage",
+    none: "Keine davon",
+    name: "Name einer neuen Vorlage",
+    save: "Vorlage speichern",
+    help: "Systemprompt und Parameter werden in diesem Browser aufbewahrt, bis Sie sich abmelden.",
+    remove: (name: string) => `Vorlage „${name}“ löschen`,
   },
   vectors: {
     noModel: "Zurzeit läuft kein Modell, das Vektoren bildet.",

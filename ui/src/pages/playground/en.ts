@@ -1,6 +1,11 @@
 export const en = {
   tabs: { label: "What to try", chat: "Chat", embedding: "Embedding", rerank: "Rerank" },
-  markdown: { code: "Code", copyCode: "Copy the code" },
+  markdown: {
+    code: "Code",
+    copyCode: "Copy the code",
+    wrongFormula: (reason: string) => `The formula has an error: ${reason}`,
+    largeFormula: "The formula is too large or too deep, or defines commands of its own.",
+  },
   sessions: {
     label: "Chats",
     fresh: "New chat",
@@ -168,6 +173,14 @@ export const en = {
     toolsHelp:
       "The functions that the model may call, as OpenAI's API has them. Calls are shown; nothing is called.",
     badTools: "This is not a JSON list.",
+  },
+  presets: {
+    label: "Preset",
+    none: "None of them",
+    name: "Name of a new preset",
+    save: "Save preset",
+    help: "The system prompt and the parameters below are kept in this browser until you sign out.",
+    remove: (name: string) => `Delete the preset “${name}”`,
   },
   vectors: {
     noModel: "No model that makes vectors runs now.",

@@ -7,6 +7,7 @@ import { formErrors } from "@/kit/form";
 import { NumberInput, TextArea } from "@/kit/inputs";
 import { useT } from "../t";
 import { DEFAULTS, numberFields, type Parameters, toolsOf } from "./parameters";
+import { Presets } from "./presets";
 
 type ParametersPanelProps = {
   parameters: Parameters;
@@ -45,6 +46,7 @@ export function ParametersPanel({ parameters, onParameters, constraints, error }
   const change = (to: Partial<Parameters>) => onParameters({ ...parameters, ...to });
   return (
     <form className="flex flex-col gap-4" onSubmit={(event) => event.preventDefault()}>
+      <Presets parameters={parameters} onParameters={onParameters} />
       {noSystem ? (
         <p className="text-ink-2 text-sm">{t.parameters.noSystem}</p>
       ) : (

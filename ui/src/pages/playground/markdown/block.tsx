@@ -1,5 +1,7 @@
 import type { MarkedToken, Token, Tokens } from "marked";
 import { Code } from "./code";
+import { Formula } from "./formula";
+import { isFormula } from "./formulas";
 import { Inline } from "./inline";
 
 /** Beyond this a single block is shown as plain text: no person wrote it as a paragraph. */
@@ -20,6 +22,7 @@ export function Block({
   open?: boolean;
   depth?: number;
 }) {
+  if (isFormula(given)) return <Formula tex={given.text} display />;
   // The lexer's own type lets any other token in, which makes a switch of no use.
   const token = given as MarkedToken;
   if (token.type === "code") return <Code text={token.text} language={token.lang ?? ""} open={open} />;

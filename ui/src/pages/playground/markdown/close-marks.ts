@@ -1,9 +1,11 @@
+import { maskFormulas } from "./formulas";
+
 /** The marks that come in pairs; longer ones first. */
 const PAIRS = ["**", "__", "~~", "*", "_"];
 
 /**
  * Closes what the last paragraph of a growing text has opened, so that it doesn't flash as raw marks: bold, italics, code,
- * links. Code blocks and tables need nothing: the lexer takes them as they are.
+ * links. Code blocks and tables need nothing: the lexer takes them as they are. A formula stays as it is, open or not.
  */
 export function closeMarks(text: string): string {
   const from = text.lastIndexOf("\n\n") + 1;
@@ -15,7 +17,10 @@ export function closeMarks(text: string): string {
     const open = ticks[ticks.length - 1] ?? "`";
     return last.endsWith(open) ? text.slice(0, -open.length) : text + open;
   }
-  const bare = last.replace(/(`+)[\s\S]*?\1/g, (code) => " ".repeat(code.length));
+  const { masked: bare, open: formula } = maskFormulas(
+    last.replace(/(`+)[\s\S]*?\1/g, (code) => " ".repeat(code.length)),
+  );
+  if (formula >= 0) return closeMarks(text.slice(0, from + formula)) + text.slice(from + formula);
   // A link whose address is not complete shows its words only.
   const link = /!?\[([^\]\n]*)(\]\([^)\n]*)?$/.exec(bare);
   if (link) {

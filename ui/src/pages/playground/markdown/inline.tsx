@@ -1,5 +1,7 @@
 import type { MarkedToken, Token } from "marked";
 import type { ReactNode } from "react";
+import { Formula } from "./formula";
+import { isFormula } from "./formulas";
 
 /** Only these may be followed; everything else that calls itself a link is text. */
 export function safeAddress(href: string): string | undefined {
@@ -41,15 +43,16 @@ function withCharacters(text: string): string {
   });
 }
 
-/** The parts of a line: bold, italics, code, links. Pictures are never loaded, and HTML is shown as it was written. */
+/** The parts of a line: bold, italics, code, links, formulas. Pictures are never loaded, and HTML is text. */
 export function Inline({ tokens = [], depth = 0 }: { tokens?: Token[]; depth?: number }) {
   // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a text have no other identity than their place
   return tokens.map((token, index) => <Part key={index} token={token} depth={depth + 1} />);
 }
 
 function Part({ token: given, depth }: { token: Token; depth: number }) {
+  if (depth > DEEPEST) return given.raw;
+  if (isFormula(given)) return <Formula tex={given.text} display={given.display} />;
   const token = given as MarkedToken;
-  if (depth > DEEPEST) return token.raw;
   switch (token.type) {
     case "strong":
       return (
