@@ -22,6 +22,7 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("POST", "/auth/logout", "user", 200),
     ("GET", "/auth/me", "user", 200),
     ("POST", "/auth/password", "user", 200),
+    ("POST", "/auth/password-link", "-", 401),
     ("GET", "/auth/keys", "user", 200),
     ("POST", "/auth/keys", "user", 201),
     ("DELETE", "/auth/keys/{id}", "user", 200),
@@ -50,6 +51,7 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("GET", "/admin/users/lookup", "org_admin", 200),
     ("PATCH", "/admin/users/{id}", "org_admin", 200),
     ("DELETE", "/admin/users/{id}", "org_admin", 200),
+    ("POST", "/admin/users/{id}/password-link", "org_admin", 201),
     ("GET", "/admin/usage", "org_admin", 200),
     ("GET", "/admin/audit", "admin", 200),
     ("GET", "/admin/events", "admin", 200),
@@ -216,6 +218,7 @@ pub(crate) fn body(names: &mut Names, method: &str, path: &str, password: &str) 
         }
         ("POST", "/auth/login") => json!({ "username": "uwe", "password": PASSWORD }),
         ("POST", "/auth/password") => json!({ "current_password": password, "new_password": password }),
+        ("POST", "/auth/password-link") => json!({ "token": "gtl_", "password": password }),
         ("PUT", "/admin/models/base-dir") => json!({ "base_dir": "/nowhere/at/all" }),
         ("POST", "/auth/tokens") => json!({ "name": names.next(), "scopes": "account:read" }),
         ("POST", "/admin/users") => json!({ "username": names.next(), "password": PASSWORD }),

@@ -24,6 +24,10 @@ pub(super) async fn tell(record: &mut Recorder, gateway: &Gateway) {
     record.send("changeUser", &owner, &format!("PATCH {user_path}"), json!({ "role": "org_admin" })).await;
     record.send("listUsers", &owner, "GET /admin/users?sort=username&limit=2", None).await;
     record.send("lookUpUsers", &owner, "GET /admin/users/lookup", None).await;
+    let link = format!("POST {user_path}/password-link");
+    let link = record.send("createPasswordLink", &owner, &link, json!({ "hours": 24 })).await;
+    let used = json!({ "token": link["token"], "password": PASSWORD });
+    record.send("usePasswordLink", &gateway.client(), "POST /auth/password-link", used).await;
     account(record, gateway, &owner).await;
     keys(record, &owner, id(&ada)).await;
     routing(record, gateway, &owner).await;
