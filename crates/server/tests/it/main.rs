@@ -96,6 +96,8 @@ mod own;
 #[cfg(test)]
 mod page;
 #[cfg(test)]
+mod password_links;
+#[cfg(test)]
 mod playground;
 #[cfg(test)]
 mod process_lifecycle;
