@@ -59,6 +59,8 @@ export const de = {
     "session.login_failed": "konnte sich nicht anmelden",
     "session.logout": "hat sich abgemeldet",
     "user.password": "hat das eigene Passwort geändert",
+    "user.password_link": "hat einen Link zum Setzen eines Passworts erstellt",
+    "user.password_link_use": "hat das eigene Passwort mit einem Link gesetzt",
     "user.create": "hat einen Benutzer erstellt",
     "user.change": "hat einen Benutzer geändert",
     "user.delete": "hat einen Benutzer gelöscht",

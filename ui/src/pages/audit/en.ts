@@ -64,6 +64,8 @@ export const en = {
     "session.login_failed": "failed to sign in",
     "session.logout": "signed out",
     "user.password": "changed their password",
+    "user.password_link": "made a link to set a password",
+    "user.password_link_use": "set their password with a link",
     "user.create": "created a user",
     "user.change": "changed a user",
     "user.delete": "deleted a user",
