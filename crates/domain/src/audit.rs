@@ -92,6 +92,8 @@ actions! {
     LoginFailed = "session.login_failed" on User;
     /// Somebody signed out.
     Logout = "session.logout" on User;
+    /// A user ended others of their own sessions, or one of them.
+    SessionEnd = "session.end" on User;
     /// A user changed their own password, which ended their other sessions.
     PasswordChange = "user.password" on User;
     /// A one-time link was made with which a user sets their password.

@@ -94,6 +94,8 @@ mod otlp;
 #[cfg(test)]
 mod own;
 #[cfg(test)]
+mod own_sessions;
+#[cfg(test)]
 mod page;
 #[cfg(test)]
 mod password_links;

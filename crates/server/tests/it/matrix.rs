@@ -29,6 +29,9 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("GET", "/auth/tokens", "user", 200),
     ("POST", "/auth/tokens", "user", 201),
     ("DELETE", "/auth/tokens/{id}", "user", 200),
+    ("GET", "/auth/sessions", "user", 200),
+    ("DELETE", "/auth/sessions", "user", 200),
+    ("DELETE", "/auth/sessions/{id}", "user", 200),
     ("GET", "/auth/usage", "user", 200),
     ("GET", "/auth/usage/aggregate", "user", 200),
     ("GET", "/auth/usage/series", "user", 200),
@@ -184,6 +187,14 @@ pub(crate) async fn fresh(
     }
     if path == "/auth/tokens/{id}" {
         return format!("/auth/tokens/{}", id(&make_token(caller, "*:read").await));
+    }
+    if path == "/auth/sessions/{id}" {
+        let me = caller.get("/auth/me").await.expect(200)["user"]["username"].as_str().unwrap().to_owned();
+        let password = if me == "owner" { "owner-password" } else { PASSWORD };
+        team.gateway.sign_in(&me, password).await;
+        let sessions = caller.get("/auth/sessions").await.expect(200);
+        let other = sessions.as_array().unwrap().iter().find(|it| it["current"] == false).unwrap();
+        return format!("/auth/sessions/{}", other["id"].as_str().unwrap());
     }
     if path.starts_with("/admin/models/registry") && matches!(method, "DELETE" | "PATCH") {
         let entry = json!({ "served_name": name, "url": "http://127.0.0.1:9" });

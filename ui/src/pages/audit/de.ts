@@ -58,6 +58,7 @@ export const de = {
     "session.login": "hat sich angemeldet",
     "session.login_failed": "konnte sich nicht anmelden",
     "session.logout": "hat sich abgemeldet",
+    "session.end": "hat eigene Sitzungen beendet",
     "user.password": "hat das eigene Passwort geändert",
     "user.password_link": "hat einen Link zum Setzen eines Passworts erstellt",
     "user.password_link_use": "hat das eigene Passwort mit einem Link gesetzt",

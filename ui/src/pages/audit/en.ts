@@ -63,6 +63,7 @@ export const en = {
     "session.login": "signed in",
     "session.login_failed": "failed to sign in",
     "session.logout": "signed out",
+    "session.end": "ended sessions of their own",
     "user.password": "changed their password",
     "user.password_link": "made a link to set a password",
     "user.password_link_use": "set their password with a link",
