@@ -213,6 +213,32 @@ export default async function () {
     await closed(page.getByRole("dialog"));
   });
 
+  await step("one's own sessions are listed in the profile, and one or all others are ended there", async () => {
+    const [olga, ...others] = [
+      await gateway.page({ as: "olga" }), await gateway.page({ as: "olga" }), await gateway.page({ as: "olga" }),
+    ];
+    await olga.goto(`${gateway.ui}/profile`);
+    const sessions = olga.getByRole("region", { name: "Sessions" }).last();
+    await sessions.getByText("this one, now").waitFor();
+    await look(olga, "own-sessions");
+    await button("End", sessions).first().click();
+    const one = olga.getByRole("dialog", { name: "End this session?" });
+    await button("End", one).click();
+    await one.waitFor({ state: "detached" });
+    await button("End all others", olga).click();
+    const all = olga.getByRole("dialog", { name: "End all your other sessions?" });
+    await button("End all others", all).click();
+    await all.waitFor({ state: "detached" });
+    await button("End all others", olga).waitFor({ state: "detached" });
+    for (const other of others) {
+      await other.goto(`${gateway.ui}/profile`);
+      await heading(other, "Sign in").waitFor();
+      await other.close();
+    }
+    await sessions.getByText("this one, now").waitFor();
+    await olga.close();
+  });
+
   await step("a token for scripts is made in the profile, shown once, and can be revoked there and by an admin", async () => {
     await page.goto(`${gateway.ui}/profile`);
     await button("Create a token").click();

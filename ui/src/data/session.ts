@@ -102,3 +102,28 @@ export function useChangePassword() {
     mutationFn: (body: Body<"changeOwnPassword">) => call("changeOwnPassword", { body }),
   });
 }
+
+/** Where one is signed in. */
+export function useOwnSessions() {
+  return useQuery({
+    queryKey: sessionKeys.own,
+    queryFn: ({ signal }) => call("listOwnSessions", { signal }),
+  });
+}
+
+export function useEndOwnSession() {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: (id: string) => call("endOwnSession", { path: { id } }),
+    onSettled: () => client.invalidateQueries({ queryKey: sessionKeys.own }),
+  });
+}
+
+/** Ends all sessions but the one of this browser. */
+export function useEndOtherSessions() {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: () => call("endOtherSessions"),
+    onSettled: () => client.invalidateQueries({ queryKey: sessionKeys.own }),
+  });
+}
