@@ -33,6 +33,22 @@ fn hours() -> Arg {
     number("hours", "N", "The link works for this long, at most 168 (default: 72)")
 }
 
+fn invitation() -> [Arg; 2] {
+    let invite = flag("invite", "Sets no password, and prints a link with which the user sets one");
+    [invite.conflicts_with_all(["password-file", "disabled"]), hours().requires("invite")]
+}
+
+fn link_command(user: Arg) -> Command {
+    Command::new("password-link")
+        .about("Prints a link with which a user sets a new password, once")
+        .arg(user)
+        .arg(hours())
+        .after_help(
+            "The present password works until the link is used. A new link takes the place of the user's earlier one. \
+             Anybody who has the link can sign in as the user: hand it to nobody else.",
+        )
+}
+
 pub(crate) fn command() -> Command {
     let user = || complete::users(positional("USER", "Name or id"));
     let password = format!(
@@ -54,11 +70,9 @@ pub(crate) fn command() -> Command {
             complete::orgs(option("org", "NAME", "The organisation (name or id; default: yours)")),
             flag("disabled", "Can't sign in until `users set --enable`"),
             model(),
-            flag("invite", "Sets no password, and prints a link with which the user sets one")
-                .conflicts_with_all(["password-file", "disabled"]),
-            hours().requires("invite"),
             sign_in::password_file(),
         ])
+        .args(invitation())
         .after_help(password.clone());
     let set = Command::new("set")
         .alias("change")
@@ -87,14 +101,7 @@ pub(crate) fn command() -> Command {
             Command::new("show").about("Shows a user with their limits and budgets").arg(user()),
             limits::options(create),
             limits::options(set),
-            Command::new("password-link")
-                .about("Prints a link with which a user sets a new password, once")
-                .arg(user())
-                .arg(hours())
-                .after_help(
-                    "The present password works until the link is used. A new link takes the place of the user's earlier \
-                     one. Whoever has the link can sign in as the user: hand it to nobody else.",
-                ),
+            link_command(user()),
             aliased(Command::new("delete"), "rm")
                 .about("Deletes users with their keys; their usage stays")
                 .arg(complete::users(positionals("USER", "Name or id")))

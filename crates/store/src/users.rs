@@ -236,8 +236,8 @@ impl Tx {
         Ok((Decoded::of(rows, read)?.shown(), total))
     }
 
-    /// A new password, role or organisation, or disabling ends the user's password link: whoever has it must not become
-    /// what the user is now.
+    /// A new password, role or organisation, or disabling ends the user's password link: it was not made for what
+    /// the user is then.
     ///
     /// # Errors
     /// [`crate::Constraint::Username`] if the new name is taken, [`StoreError::Reference`] if there is no such

@@ -21,7 +21,7 @@ and those of its user, say what the key may call under `/v1`.\n\n\
 **Limits of a user** (`PATCH /admin/users/{id}`: the fields of [limits](limits.md), and `models`) bind all keys and sessions of \
 the user together, also the keys that the user makes. An org admin sets them for users with the role `user`, admins and owners \
 for everybody they may change.\n\n\
-**Invitations and forgotten passwords**: whoever may set a user's password may also make a one-time link with which the user \
+**Invitations and forgotten passwords**: who may set a user's password may also make a one-time link with which the user \
 sets it (`gantry users create NAME --invite`, `gantry users password-link NAME`, or under Users in the UI; \
 `POST /admin/users/{id}/password-link`). It works for 72 hours, or for `hours`, at most 168, and signs the user in. A user has \
 one link at a time; it ends when the user gets another password, role or organisation, or is disabled. A user made without a \

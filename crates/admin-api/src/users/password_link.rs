@@ -65,7 +65,7 @@ view! {
 
 pub(crate) const CREATE: Operation = Operation::new("createPasswordLink", "Make a link to set a password")
     .about(
-        "Whoever has the link can set the user's password once, and is then signed in as the user: hand it to nobody else. \
+        "Anybody who has the link can set the user's password once, and is then signed in as the user: hand it to nobody else. \
          It is for new users, who have no password yet, and for users who forgot theirs, which works until then. A user has \
          one link: a new one takes the place of the old. It ends when the user gets another password, role or organisation, \
          or is disabled.",

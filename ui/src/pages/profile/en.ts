@@ -21,7 +21,7 @@ export const en = {
     endTitle: "End this session?",
     endOthers: "End all others",
     endOthersTitle: "End all your other sessions?",
-    endText: "Whoever uses them has to sign in again. Your keys and tokens go on working.",
+    endText: "Who uses them has to sign in again. Your keys and tokens go on working.",
     ended: "The session is ended.",
     othersEnded: "All your other sessions are ended.",
   },

@@ -55,7 +55,7 @@ export const en = {
     action: "Link to a new password",
     title: (name: string) => `A link to a new password for ${name}`,
     about:
-      "Whoever opens it sets the password and is signed in as this user. The present password works until then. An earlier link of the user ends.",
+      "Anybody who opens it sets the password and is signed in as this user. The present password works until then. An earlier link of the user ends.",
     make: "Make the link",
     madeTitle: (name: string) => `Hand this link to ${name}`,
     madeText: (until: string) => `It works once, until ${until}. It is shown only now.`,
