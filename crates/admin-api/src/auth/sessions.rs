@@ -33,8 +33,8 @@ view! {
     }
 }
 
-pub(crate) const LIST: Operation =
-    Operation::new("listOwnSessions", "List your own sessions").about("The session that was used last comes first.");
+pub(crate) const LIST: Operation = Operation::new("listOwnSessions", "List your own sessions")
+    .about("The session that was used last comes first.");
 
 pub(crate) async fn list(
     app: State<App>,

@@ -29,7 +29,8 @@ export const de = {
     createTitle: "Benutzer erstellen",
     username: "Benutzername",
     invite: "Mit einem Link einladen statt mit einem Passwort",
-    inviteHelp: "Sie bekommen einen Link zum Weitergeben. Damit setzt der Benutzer ein Passwort und ist angemeldet.",
+    inviteHelp:
+      "Sie bekommen einen Link zum Weitergeben. Damit setzt der Benutzer ein Passwort und ist angemeldet.",
     password: "Passwort",
     passwordHelp: "8 Zeichen oder mehr. Übergeben Sie es auf einem anderen Weg als den Namen.",
     newPassword: "Neues Passwort",

@@ -1,6 +1,6 @@
 import type { Schema } from "@/api/types";
 import { useCreatePasswordLink } from "@/data/users";
-import { useFormat, useT as useCommonT } from "@/i18n";
+import { useT as useCommonT, useFormat } from "@/i18n";
 import { Button } from "@/kit/button";
 import { Command } from "@/kit/code-block";
 import { Dialog } from "@/kit/dialog";
