@@ -138,6 +138,60 @@ export default async function () {
     await look(page, "users");
   });
 
+  await step("a user is invited by a link, which sets a password once, and another link is for who forgot it", async () => {
+    const copied = async (made) => {
+      await button("Copy the link", made).click();
+      const link = await page.evaluate(() => navigator.clipboard.readText());
+      assert.match(link, new RegExp(`^${gateway.ui}/welcome#gtl_[0-9A-Za-z]{46}$`));
+      await button("I have copied it", made).click();
+      await made.waitFor({ state: "detached" });
+      assert.ok(!(await page.content()).includes(link.split("#")[1]), "the link is gone from the page");
+      return link;
+    };
+    const opened = async (link) => {
+      const other = await gateway.page();
+      await other.goto(link);
+      await other.getByLabel("Password", { exact: true }).fill(PASSWORD);
+      return other;
+    };
+    await button("Create user").click();
+    const form = page.getByRole("dialog", { name: "Create a user" });
+    await form.getByLabel("User name").fill("nora");
+    await form.getByLabel("Invite by link instead of a password").check();
+    assert.equal(await form.getByLabel("Password", { exact: true }).count(), 0);
+    await look(page, "user-invite");
+    await button("Create, with a link", form).click();
+    const invitation = page.getByRole("dialog", { name: "Hand this link to nora" });
+    await invitation.waitFor();
+    await look(page, "user-invited");
+    const link = await copied(invitation);
+    await row("nora").waitFor();
+    const nora = await opened(link);
+    await look(nora, "welcome");
+    await button("Set the password", nora).click();
+    await rail(nora).waitFor();
+    assert.ok(!nora.url().includes("#"), nora.url());
+    await nora.close();
+    const late = await opened(link);
+    late.allow(/^401 POST \/auth\/password-link$/);
+    await button("Set the password", late).click();
+    await late.getByText("This link is not valid any more.").waitFor();
+    late.forbid();
+    await look(late, "welcome-ended");
+    await late.close();
+
+    await button("Open the user nora").click();
+    await button("Link to a new password", dialog()).click();
+    const asks = page.getByRole("dialog", { name: "A link to a new password for nora" });
+    await look(page, "user-link");
+    await button("Make the link", asks).click();
+    const again = await opened(await copied(page.getByRole("dialog", { name: "Hand this link to nora" })));
+    await button("Set the password", again).click();
+    await rail(again).waitFor();
+    await again.close();
+    await closed(page.getByRole("dialog"));
+  });
+
   await step("the last owner can't be removed, and the page says why; who can be is typed before they are", async () => {
     await button("Open the user ada").click();
     await dialog().getByText("This is the last owner").waitFor();
@@ -157,6 +211,32 @@ export default async function () {
     await button("Cancel", asks).click();
     await asks.waitFor({ state: "detached" });
     await closed(page.getByRole("dialog"));
+  });
+
+  await step("one's own sessions are listed in the profile, and one or all others are ended there", async () => {
+    const [olga, ...others] = [
+      await gateway.page({ as: "olga" }), await gateway.page({ as: "olga" }), await gateway.page({ as: "olga" }),
+    ];
+    await olga.goto(`${gateway.ui}/profile`);
+    const sessions = olga.getByRole("region", { name: "Sessions" }).last();
+    await sessions.getByText("this one, now").waitFor();
+    await look(olga, "own-sessions");
+    await button("End", sessions).first().click();
+    const one = olga.getByRole("dialog", { name: "End this session?" });
+    await button("End", one).click();
+    await one.waitFor({ state: "detached" });
+    await button("End all others", olga).click();
+    const all = olga.getByRole("dialog", { name: "End all your other sessions?" });
+    await button("End all others", all).click();
+    await all.waitFor({ state: "detached" });
+    await button("End all others", olga).waitFor({ state: "detached" });
+    for (const other of others) {
+      await other.goto(`${gateway.ui}/profile`);
+      await heading(other, "Sign in").waitFor();
+      await other.close();
+    }
+    await sessions.getByText("this one, now").waitFor();
+    await olga.close();
   });
 
   await step("a token for scripts is made in the profile, shown once, and can be revoked there and by an admin", async () => {

@@ -94,7 +94,7 @@ INFERENCE = [
     "countMessageTokens", "rerank", "score", "tokenize", "detokenize",
 ]  # fmt: skip
 # What would end the run itself.
-EXCLUDED = ["signOut", "changeOwnPassword"]
+EXCLUDED = ["signOut", "changeOwnPassword", "endOwnSession", "endOtherSessions"]
 
 
 def config(cookie, uncovered, unfuzzed):

@@ -91,6 +91,12 @@ impl Cookies {
         now.plus(self.ttl).min(session.created_at.plus(ABSOLUTE_LIFETIME))
     }
 
+    /// Returns when a session was used last, if that moved its end to `until`. In its last hours a session has no later
+    /// end, so that it may have been used later.
+    pub(crate) fn last_use(&self, session: &Session, until: Timestamp) -> Timestamp {
+        until.minus(self.ttl).max(session.created_at)
+    }
+
     /// Whether a new end is worth a write: it is more than a tenth of the lifetime later than the stored one.
     pub(crate) fn is_worth_a_write(&self, session: &Session, until: Timestamp) -> bool {
         until.since(session.expires_at) > self.ttl / 10
@@ -127,6 +133,7 @@ mod tests {
         };
         assert_eq!(at(&session, Timestamp(60_000)), (Timestamp(8 * 3_600_000 + 60_000), false));
         assert_eq!(at(&session, hours(2)), (hours(10), true));
+        assert_eq!(cookies.last_use(&session, hours(10)), hours(2));
         let long = Cookies::new("one".to_owned().into(), false, Duration::from_hours(1000));
         assert_eq!(long.issue(UserId(1), hours(0)).unwrap().0.expires_at, hours(7 * 24));
         session.expires_at = hours(7 * 24 - 4);

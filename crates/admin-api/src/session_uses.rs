@@ -23,6 +23,11 @@ impl SessionUses {
         self.0.lock().insert(session, it);
     }
 
+    /// Returns where the uses of a session move its end, if any is noted.
+    pub(crate) fn until(&self, session: &[u8; 32]) -> Option<Timestamp> {
+        self.0.lock().get(session).map(|it| it.until)
+    }
+
     /// Takes those of a user, and forgets those of sessions that have ended.
     pub(crate) fn of_user(&self, user: UserId, now: Timestamp) -> Vec<([u8; 32], Timestamp)> {
         let mut all = self.0.lock();

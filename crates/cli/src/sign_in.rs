@@ -164,7 +164,7 @@ pub(crate) fn passwd_command() -> Command {
     connected(Command::new("passwd").about("Changes your own password; ends your other sessions")).after_help(
         "The passwords come from GANTRY_PASSWORD and GANTRY_NEW_PASSWORD, or from standard input if that is not a terminal \
          (the old one on the first line, the new one on the second); otherwise you are asked for them. Owners who lost \
-         their password use `gantry owner reset-password`, others ask an admin (`gantry users set NAME --password`).",
+         their password use `gantry owner reset-password`, others ask an admin for a link (`gantry users password-link NAME`).",
     )
 }
 

@@ -12,7 +12,7 @@ use crate::{
     exit::{Failure, Outcome},
     gateway_options::connected,
     limits,
-    options::{aliased, flag, has, many, number, one_of, option, positional, positionals, text, texts},
+    options::{aliased, flag, has, int, many, number, one_of, option, positional, positionals, text, texts},
     output::{Table, Tone},
     resolve::{WHICH, among, listed, most, org_id, search, user, user_id},
     several::each,
@@ -27,6 +27,26 @@ fn roles() -> [&'static str; 4] {
 
 fn model() -> Arg {
     complete::models(many("model", "SERVED_NAME", "May call only this model; can be given several times"))
+}
+
+fn hours() -> Arg {
+    number("hours", "N", "The link works for this long, at most 168 (default: 72)")
+}
+
+fn invitation() -> [Arg; 2] {
+    let invite = flag("invite", "Sets no password, and prints a link with which the user sets one");
+    [invite.conflicts_with_all(["password-file", "disabled"]), hours().requires("invite")]
+}
+
+fn link_command(user: Arg) -> Command {
+    Command::new("password-link")
+        .about("Prints a link with which a user sets a new password, once")
+        .arg(user)
+        .arg(hours())
+        .after_help(
+            "The present password works until the link is used. A new link takes the place of the user's earlier one. \
+             Anybody who has the link can sign in as the user: hand it to nobody else.",
+        )
 }
 
 pub(crate) fn command() -> Command {
@@ -52,6 +72,7 @@ pub(crate) fn command() -> Command {
             model(),
             sign_in::password_file(),
         ])
+        .args(invitation())
         .after_help(password.clone());
     let set = Command::new("set")
         .alias("change")
@@ -72,7 +93,7 @@ pub(crate) fn command() -> Command {
             flag("all-models", "May call every model").conflicts_with("model"),
         ])
         .after_help(password);
-    connected(aliased(Command::new("users").about("Users: list, show, create, change, delete"), "user"))
+    connected(aliased(Command::new("users").about("Users: list, show, create, invite, change, delete"), "user"))
         .after_help(WHICH)
         .subcommand_required(true)
         .subcommands([
@@ -80,6 +101,7 @@ pub(crate) fn command() -> Command {
             Command::new("show").about("Shows a user with their limits and budgets").arg(user()),
             limits::options(create),
             limits::options(set),
+            link_command(user()),
             aliased(Command::new("delete"), "rm")
                 .about("Deletes users with their keys; their usage stays")
                 .arg(complete::users(positionals("USER", "Name or id")))
@@ -97,6 +119,11 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         }
         Some(("create", sub)) => create(cx, sub).await,
         Some(("set", sub)) => set(cx, sub).await,
+        Some(("password-link", sub)) => {
+            let (id, name) = user(cx, text(sub, "USER").unwrap_or_default()).await?;
+            let link = password_link(cx, id, sub).await?;
+            cx.out.either(&link, || show_link(cx, &name, &link))
+        }
         Some(("delete", sub)) => {
             each(cx, &texts(sub, "USER"), async |it| delete(cx, it, has(sub, "yes")).await).await
         }
@@ -156,6 +183,9 @@ async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         body.insert("enabled".to_owned(), false.into());
     }
     put_bounds(matches, &mut body);
+    if has(matches, "invite") {
+        return invite(cx, matches, body).await;
+    }
     let password = match sign_in::password_in_file(matches)? {
         Some(password) => password,
         None => sign_in::new_password("Password of the new user: ")?,
@@ -163,6 +193,35 @@ async fn create(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
     body.insert("password".to_owned(), password.expose_secret().into());
     let user = cx.client.post("/admin/users", Some(&Value::Object(body))).await?.json;
     cx.out.either(&user, || cx.out.line(&format!("user {} made: {}", cell(&user["id"]), summary(&user))))
+}
+
+/// Makes a user without a password, and a link with which the user sets one.
+async fn invite(cx: &Cx, matches: &ArgMatches, body: Map<String, Value>) -> Outcome<()> {
+    let mut user = cx.client.post("/admin/users", Some(&Value::Object(body))).await?.json;
+    let link = password_link(cx, user["id"].as_i64().unwrap_or_default(), matches).await?;
+    let name = cell(&user["username"]);
+    user["password_link"] = link.clone();
+    cx.out.either(&user, || {
+        cx.out.note(&format!("user {} made: {}", cell(&user["id"]), summary(&user)));
+        show_link(cx, &name, &link)
+    })
+}
+
+/// Makes a link for the user. Adds its whole address, as this program calls the gateway.
+async fn password_link(cx: &Cx, id: i64, matches: &ArgMatches) -> Outcome<Value> {
+    let body = int(matches, "hours").map_or_else(|| json!({}), |hours| json!({ "hours": hours }));
+    let path = format!("/admin/users/{id}/password-link");
+    let mut link = cx.client.post(&path, Some(&body)).await?.json;
+    let (url, path) = (cx.client.gateway.url(), cell(&link["path"]));
+    link["url"] = format!("{}{path}", url.trim_end_matches('/')).into();
+    Ok(link)
+}
+
+/// Prints the link alone on standard output.
+fn show_link(cx: &Cx, name: &str, link: &Value) -> Outcome<()> {
+    let until = cx.out.time(&link["expires_at"]);
+    cx.out.note(&format!("link for {name} until {until}; it works once and is not shown again"));
+    cx.out.line(&cell(&link["url"]))
 }
 
 async fn set(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {

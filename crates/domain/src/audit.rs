@@ -92,8 +92,14 @@ actions! {
     LoginFailed = "session.login_failed" on User;
     /// Somebody signed out.
     Logout = "session.logout" on User;
+    /// A user ended others of their own sessions, or one of them.
+    SessionEnd = "session.end" on User;
     /// A user changed their own password, which ended their other sessions.
     PasswordChange = "user.password" on User;
+    /// A one-time link was made with which a user sets their password.
+    PasswordLink = "user.password_link" on User;
+    /// A user set their password with a one-time link, which ended their other sessions and signed them in.
+    PasswordLinkUse = "user.password_link_use" on User;
     /// A user was created.
     UserCreate = "user.create" on User;
     /// A user was changed.

@@ -68,9 +68,9 @@ error_codes! {
     /// The request has no session, or its session has ended.
     Unauthenticated = "unauthenticated", 401, "authentication_error", final,
         "Sign in with `POST /auth/login`, and send the cookie.";
-    /// The user name or the password is wrong.
+    /// The user name or the password is wrong, or a link to set a password is not valid any more.
     InvalidCredentials = "invalid_credentials", 401, "authentication_error", final,
-        "Check name and password; an administrator can set a new password.";
+        "Check name and password; an administrator can make a link to a new password.";
     /// The API key is missing, unknown, expired or revoked.
     InvalidApiKey = "invalid_api_key", 401, "authentication_error", final,
         "Send `Authorization: Bearer gty_…`, `x-api-key` or `api-key` with a key that is neither expired nor revoked; the \

@@ -16,6 +16,9 @@ pub struct Org {
     pub limits: Limits,
 }
 
+/// Stands for the password hash of a user who has no password yet: no password fits.
+pub const NO_PASSWORD: &str = "";
+
 /// A person (or a service) that can sign in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
@@ -23,7 +26,7 @@ pub struct User {
     pub org_id: OrgId,
     /// 1–64 characters, unique without regard to case over all organisations.
     pub username: String,
-    /// argon2id in PHC string format.
+    /// argon2id in PHC string format, or [`NO_PASSWORD`].
     pub password_hash: String,
     pub role: Role,
     pub enabled: bool,

@@ -21,6 +21,8 @@ pub enum TokenKind {
     Key,
     /// A person's token for the admin API: see [`crate::account_token`].
     Account,
+    /// A one-time link with which a user sets their own password.
+    PasswordLink,
 }
 
 impl TokenKind {
@@ -29,11 +31,12 @@ impl TokenKind {
         match self {
             Self::Key => "gty_",
             Self::Account => "gta_",
+            Self::PasswordLink => "gtl_",
         }
     }
 }
 
-/// Length of the prefix, for both kinds.
+/// Length of the prefix, for all kinds.
 const PREFIX_CHARS: usize = 4;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const RANDOM_CHARS: usize = 40;

@@ -22,6 +22,7 @@ mod models;
 mod names;
 mod orgs;
 mod page;
+mod password_links;
 mod pg_transaction;
 mod registry;
 mod reseal;

@@ -43,6 +43,7 @@ const VERSIONS: &[Version] = versions! {
     13 => "0013_packages",
     14 => "0014_wishes",
     15 => "0015_chat_labels",
+    16 => "0016_password_links",
 };
 
 /// Returns number and file name (without `.sql`) of every schema version, oldest first. They are the same for both

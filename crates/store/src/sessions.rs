@@ -26,6 +26,22 @@ row! {
     }
 }
 
+impl SessionRow {
+    fn of(self, user: UserId) -> StoreResult<Session> {
+        let id_hash = self.id_hash.try_into().map_err(|_| StoreError::Corrupt {
+            table: "sessions",
+            id: format!("of user {user}"),
+            what: "id_hash",
+        })?;
+        Ok(Session {
+            id_hash,
+            user_id: user,
+            created_at: Timestamp(self.session_created_at),
+            expires_at: Timestamp(self.expires_at),
+        })
+    }
+}
+
 /// A session, its user, and whether the user's organisation is enabled.
 struct Joined {
     session: SessionRow,
@@ -48,17 +64,7 @@ impl TryFrom<Joined> for (Session, User, bool) {
 
     fn try_from(row: Joined) -> StoreResult<Self> {
         let user = User::try_from(row.user)?;
-        let id_hash = row.session.id_hash.try_into().map_err(|_| StoreError::Corrupt {
-            table: "sessions",
-            id: format!("of user {}", user.id),
-            what: "id_hash",
-        })?;
-        let session = Session {
-            id_hash,
-            user_id: user.id,
-            created_at: Timestamp(row.session.session_created_at),
-            expires_at: Timestamp(row.session.expires_at),
-        };
+        let session = row.session.of(user.id)?;
         Ok((session, user, row.org.org_enabled))
     }
 }
@@ -102,6 +108,15 @@ impl Tx {
         let row: Option<Joined> =
             on_db!(self, |conn| sqlx::query_as(SQL).bind(&id_hash[..]).fetch_optional(conn).await)?;
         row.map(TryInto::try_into).transpose()
+    }
+
+    /// Returns the sessions of a user that end after `now`, the newest first.
+    pub async fn user_sessions(&mut self, user: UserId, now: Timestamp) -> StoreResult<Vec<Session>> {
+        const SQL: &str = "SELECT id_hash, created_at AS session_created_at, expires_at FROM sessions \
+                           WHERE user_id = $1 AND expires_at > $2 ORDER BY created_at DESC, id_hash";
+        let rows: Vec<SessionRow> =
+            on_db!(self, |conn| sqlx::query_as(SQL).bind(user.0).bind(now.0).fetch_all(conn).await)?;
+        rows.into_iter().map(|row| row.of(user)).collect()
     }
 
     /// Moves the end of a session. Returns `false` if the session was ended meanwhile.

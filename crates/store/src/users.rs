@@ -15,7 +15,7 @@ use crate::{
 pub struct NewUser {
     pub org_id: OrgId,
     pub username: String,
-    /// argon2id in PHC string format.
+    /// argon2id in PHC string format, or [`gantry_domain::identity::NO_PASSWORD`].
     pub password_hash: String,
     pub role: Role,
     pub enabled: bool,
@@ -236,6 +236,9 @@ impl Tx {
         Ok((Decoded::of(rows, read)?.shown(), total))
     }
 
+    /// A new password, role or organisation, or disabling ends the user's password link: it was not made for what
+    /// the user is then.
+    ///
     /// # Errors
     /// [`crate::Constraint::Username`] if the new name is taken, [`StoreError::Reference`] if there is no such
     /// organisation.
@@ -274,6 +277,10 @@ impl Tx {
         if let (Some(_), Some(username)) = (&row, &change.username) {
             self.check_spelling(NamedTable::Users, username, Some(id.0)).await?;
         }
+        let other = change.password_hash.is_some() || change.role.is_some() || change.org_id.is_some();
+        if other || change.enabled == Some(false) {
+            self.delete_password_link(id).await?;
+        }
         row.map(User::try_from).transpose()
     }
 
@@ -305,10 +312,10 @@ impl Tx {
         Ok(rows.into_iter().map(|(id, name, org)| (UserId(id), name, OrgId(org))).collect())
     }
 
-    /// Returns how many owners can sign in: enabled, in an enabled organisation.
+    /// Returns how many owners can sign in: enabled, in an enabled organisation, with a password.
     pub async fn owner_count_enabled(&mut self) -> StoreResult<i64> {
         const SQL: &str = "SELECT COUNT(*) FROM users u JOIN orgs o ON o.id = u.org_id \
-                           WHERE u.role = 'owner' AND u.enabled AND o.enabled";
+                           WHERE u.role = 'owner' AND u.enabled AND o.enabled AND u.password_hash <> ''";
         Ok(on_db!(self, |conn| sqlx::query_scalar(SQL).fetch_one(conn).await)?)
     }
 

@@ -153,6 +153,11 @@ const outside = [
     path: "/set-up",
     component: page(() => import("@/pages/set-up")),
   }),
+  createRoute({
+    getParentRoute: inRoot,
+    path: "/welcome",
+    component: page(() => import("@/pages/welcome")),
+  }),
 ] as const;
 
 // The gallery of components is for development and tests: it is not in the build.

@@ -1,6 +1,6 @@
 // The names of everything in the cache, so that events and actions reach it without importing the hooks.
 
-export const sessionKeys = { me: ["me"], setup: ["setup"] } as const;
+export const sessionKeys = { me: ["me"], setup: ["setup"], own: ["own-sessions"] } as const;
 
 export const modelKeys = {
   all: ["models"],

@@ -60,17 +60,32 @@ export const setupQuery = queryOptions({
   staleTime: 0,
 });
 
-/** Signs in. It fails with the code `no_cookie` if the browser kept no cookie: `Secure` over plain HTTP, say. */
+/** Returns who has just signed in. It fails with the code `no_cookie` if the browser kept no cookie: `Secure` over plain HTTP, say. */
+async function signedIn(): Promise<SignedIn> {
+  const me = await fetchMe();
+  if (!me) throw new ApiError(401, { code: "no_cookie" });
+  return me;
+}
+
+/** Signs in; fails like {@link signedIn}. */
 export function useSignIn() {
   const client = useQueryClient();
   return useMutation({
     mutationFn: async (body: Body<"signIn">) => {
       await call("signIn", { body });
-      const me = await fetchMe();
-      if (!me) throw new ApiError(401, { code: "no_cookie" });
-      return me;
+      return signedIn();
     },
     onSuccess: (me) => client.setQueryData(sessionKeys.me, me),
+  });
+}
+
+/** Sets the password with a one-time link, and signs in; fails like {@link signedIn}. */
+export function useSetPasswordByLink() {
+  return useMutation({
+    mutationFn: async (body: Body<"usePasswordLink">) => {
+      await call("usePasswordLink", { body });
+      return signedIn();
+    },
   });
 }
 
@@ -85,5 +100,30 @@ export function useBootstrapOwner() {
 export function useChangePassword() {
   return useMutation({
     mutationFn: (body: Body<"changeOwnPassword">) => call("changeOwnPassword", { body }),
+  });
+}
+
+/** Where one is signed in. */
+export function useOwnSessions() {
+  return useQuery({
+    queryKey: sessionKeys.own,
+    queryFn: ({ signal }) => call("listOwnSessions", { signal }),
+  });
+}
+
+export function useEndOwnSession() {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: (id: string) => call("endOwnSession", { path: { id } }),
+    onSettled: () => client.invalidateQueries({ queryKey: sessionKeys.own }),
+  });
+}
+
+/** Ends all sessions but the one of this browser. */
+export function useEndOtherSessions() {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: () => call("endOtherSessions"),
+    onSettled: () => client.invalidateQueries({ queryKey: sessionKeys.own }),
   });
 }

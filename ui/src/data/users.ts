@@ -74,6 +74,13 @@ export function useChangeUser() {
   });
 }
 
+/** Makes a link with which the user with this id sets their password, once. */
+export function useCreatePasswordLink() {
+  return useMutation({
+    mutationFn: (id: number) => call("createPasswordLink", { path: { id }, body: {} }),
+  });
+}
+
 export function useDeleteUser() {
   const refresh = useRefresh();
   return useMutation({

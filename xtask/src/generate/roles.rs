@@ -21,6 +21,13 @@ and those of its user, say what the key may call under `/v1`.\n\n\
 **Limits of a user** (`PATCH /admin/users/{id}`: the fields of [limits](limits.md), and `models`) bind all keys and sessions of \
 the user together, also the keys that the user makes. An org admin sets them for users with the role `user`, admins and owners \
 for everybody they may change.\n\n\
+**Invitations and forgotten passwords**: who may set a user's password may also make a one-time link with which the user \
+sets it (`gantry users create NAME --invite`, `gantry users password-link NAME`, or under Users in the UI; \
+`POST /admin/users/{id}/password-link`). It works for 72 hours, or for `hours`, at most 168, and signs the user in. A user has \
+one link at a time; it ends when the user gets another password, role or organisation, or is disabled. A user made without a \
+password can't sign in before.\n\n\
+**Sessions**: everybody sees under Profile where they are signed in, and can end one session or all others \
+(`GET /auth/sessions`, `DELETE /auth/sessions/{id}`, `DELETE /auth/sessions`).\n\n\
 **Keys**: `POST /auth/keys` makes a key for yourself. `POST /admin/keys` makes a key for the user in `user_id`; without \
 `user_id` it belongs to the organisation, and its usage counts for no user.\n\n\
 ## Tokens for scripts\n\n\

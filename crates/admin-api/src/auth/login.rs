@@ -8,7 +8,7 @@ use axum::{
 use gantry_domain::{
     ApiError, ErrorCode, Timestamp,
     audit::{Action, Actor, AuditEntry},
-    identity::User,
+    identity::{NO_PASSWORD, User},
     schema::constant,
     view,
 };
@@ -61,10 +61,22 @@ pub(crate) async fn login(
     from: Stranger,
     Body(SignInForm { username, password }): Body<SignInForm>,
 ) -> Outcome<WithCookie<Json<SignedIn>>> {
-    let ip = guard::client_ip(&app, peer, &headers)
+    guarded(&app, peer, &headers, &username, enter(&app, &username, &password, &from)).await
+}
+
+/// Counts an attempt to sign in as `who` before it is made, so that guessing is slowed down, and answers with the cookie of
+/// the session that `entering` begins.
+pub(super) async fn guarded(
+    app: &App,
+    peer: Peer,
+    headers: &HeaderMap,
+    who: &str,
+    entering: impl Future<Output = Outcome<(User, String)>>,
+) -> Outcome<WithCookie<Json<SignedIn>>> {
+    let ip = guard::client_ip(app, peer, headers)
         .ok_or_else(|| Problem::new(ErrorCode::InvalidRequest, "`X-Forwarded-For` can't be read"))?;
-    let attempt = app.accounts.throttle.attempt(&username, ip, app.steady.now())?;
-    match enter(&app, &username, &password, &from).await {
+    let attempt = app.accounts.throttle.attempt(who, ip, app.steady.now())?;
+    match entering.await {
         Ok((user, cookie)) => {
             attempt.succeeded();
             let cookie = app.accounts.cookies.header(&cookie).map(|value| [(SET_COOKIE, value)]);
@@ -90,7 +102,8 @@ async fn enter(
 ) -> Outcome<(User, String)> {
     let now = app.clock.now();
     let user = app.store.read_quick().await?.user_by_name(username).await?;
-    let stored = user.as_ref().map(|it| it.password_hash.as_str());
+    // A user without a password takes as long as one who is not there.
+    let stored = user.as_ref().map(|it| it.password_hash.as_str()).filter(|it| *it != NO_PASSWORD);
     let matches = app.accounts.passwords.verify(password, stored).await?;
     let enabled = match &user {
         Some(user) if user.enabled => {
@@ -119,15 +132,28 @@ async fn enter(
         tx.commit().await?;
         return Err(wrong());
     };
+    let value = begin(app, tx, &user, from, Action::Login, now).await?;
+    Ok((user, value))
+}
+
+/// Begins a session of the user, with `action` in the audit log, and commits. Returns the value of its cookie.
+pub(super) async fn begin(
+    app: &App,
+    mut tx: Tx,
+    user: &User,
+    from: &Stranger,
+    action: Action,
+    now: Timestamp,
+) -> Outcome<String> {
     let (session, value) = app.accounts.cookies.issue(user.id, now).ok_or_else(ApiError::internal)?;
-    make_room(app, &mut tx, &user, now).await?;
+    make_room(app, &mut tx, user, now).await?;
     tx.insert_session(&session).await?;
     tx.record_login(user.id, now).await?;
     let actor = Actor::User { id: user.id, username: user.username.clone() };
-    tx.audit(&AuditEntry::new(actor, from.0.clone(), Action::Login, about), now).await?;
+    tx.audit(&AuditEntry::new(actor, from.0.clone(), action, user.id), now).await?;
     tx.commit().await?;
     app.signals.refresh.publish().await;
-    Ok((user, value))
+    Ok(value)
 }
 
 /// Ends the sessions that were unused longest, if there are too many for one more.

@@ -7,6 +7,8 @@ pub(crate) mod login;
 pub(crate) mod models;
 pub(crate) mod own_model;
 pub(crate) mod password;
+pub(crate) mod password_link;
+pub(crate) mod sessions;
 pub(crate) mod tokens;
 pub(crate) mod usage;
 

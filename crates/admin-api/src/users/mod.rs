@@ -1,9 +1,15 @@
 //! `/admin/users`. Nobody may make, change or remove a user of a higher role than their own. An org admin sees their
 //! own organisation only.
 
+pub(crate) mod password_link;
+
 use axum::{Json, extract::State};
 use gantry_domain::{
-    ApiError, ErrorCode, OrgId, Role, UserId, audit::Action, identity::User, limit::Limits, schema::Rfc3339,
+    ApiError, ErrorCode, OrgId, Role, UserId,
+    audit::Action,
+    identity::{NO_PASSWORD, User},
+    limit::Limits,
+    schema::Rfc3339,
     view,
 };
 use gantry_store::{Constraint, NewUser, Sort, StoreError, Tx, UserChange, UserColumn, UserFilter};
@@ -149,7 +155,8 @@ pub(crate) async fn lookup(
 form! {
     pub(crate) struct NewUserForm {
         username: required Name<64>,
-        password: required NewPassword,
+        /// A user without a password can't sign in until they set one with a link (`createPasswordLink`).
+        password: optional NewPassword,
         role: optional Role,
         org_id: optional OrgId,
         enabled: optional bool,
@@ -182,7 +189,10 @@ pub(crate) async fn create(
     has_room(&app, &mut tx, org).await?;
     is_free(&mut tx, &username, None).await?;
     drop(tx);
-    let password_hash = hashed(&app, &caller, &password).await?;
+    let password_hash = match &password {
+        Some(password) => hashed(&app, &caller, password).await?,
+        None => NO_PASSWORD.to_owned(),
+    };
     let mut tx = app.store.write().await?;
     // If two requests come at once, the later one must count what the earlier one made.
     tx.exclusive().await?;

@@ -31,6 +31,8 @@ const UNAUDITED: &[(&str, &str, &str)] = &[
 const ELSEWHERE: &[(&str, &str)] = &[
     // There is an owner already: `the_first_owner_is_in_the_log_however_he_came`.
     ("POST", "/admin/bootstrap-owner"),
+    // Needs a link: `password_links`.
+    ("POST", "/auth/password-link"),
     // Needs a container runtime: `docker_images`.
     ("POST", "/admin/system/container-images/load"),
     // They need a package: `deployment`.

@@ -38,7 +38,7 @@ fn forms() -> Vec<Form> {
             json!({ "username": "x", "password": PASSWORD, "org_name": "x" }),
             "setup_token",
         ),
-        form("POST", "/auth/login", 8192, credentials.clone(), ""),
+        form("POST", "/auth/login", 8192, credentials, ""),
         form(
             "POST",
             "/auth/password",
@@ -46,6 +46,7 @@ fn forms() -> Vec<Form> {
             json!({ "current_password": "x", "new_password": PASSWORD }),
             "",
         ),
+        form("POST", "/auth/password-link", 8192, json!({ "token": "x", "password": PASSWORD }), ""),
         form("POST", "/auth/keys", 262_144, json!({}), KEY),
         form("POST", "/auth/tokens", 262_144, json!({ "name": "x", "scopes": "*:read" }), "expires_at"),
         form(
@@ -58,8 +59,9 @@ fn forms() -> Vec<Form> {
         form("PATCH", "/admin/keys/{id}", 262_144, json!({}), KEY),
         form("POST", "/admin/orgs", 262_144, json!({ "name": "x" }), LIMITS),
         form("PATCH", "/admin/orgs/{id}", 262_144, json!({}), "name enabled rpm_limit budget_tokens_day"),
-        form("POST", "/admin/users", 262_144, credentials, "role org_id enabled"),
+        form("POST", "/admin/users", 262_144, json!({ "username": "x" }), "password role org_id enabled"),
         form("PATCH", "/admin/users/{id}", 262_144, json!({}), "username password role org_id enabled"),
+        form("POST", "/admin/users/{id}/password-link", 262_144, json!({}), "hours"),
         form(
             "POST",
             "/admin/models",
@@ -302,6 +304,7 @@ async fn a_body_that_is_no_json_object_of_the_right_type_and_size_is_refused() {
             "/admin/upstreams/refresh-health",
             "/admin/deployment/export-model/{id}",
             "/admin/models/{id}/dry-run",
+            "/admin/users/{id}/password-link",
         ];
         let needed = !optional.contains(&form.path);
         for body in garbage().into_iter().filter(|it| needed || !it.is_empty()) {

@@ -94,7 +94,11 @@ mod otlp;
 #[cfg(test)]
 mod own;
 #[cfg(test)]
+mod own_sessions;
+#[cfg(test)]
 mod page;
+#[cfg(test)]
+mod password_links;
 #[cfg(test)]
 mod playground;
 #[cfg(test)]

@@ -22,12 +22,16 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("POST", "/auth/logout", "user", 200),
     ("GET", "/auth/me", "user", 200),
     ("POST", "/auth/password", "user", 200),
+    ("POST", "/auth/password-link", "-", 401),
     ("GET", "/auth/keys", "user", 200),
     ("POST", "/auth/keys", "user", 201),
     ("DELETE", "/auth/keys/{id}", "user", 200),
     ("GET", "/auth/tokens", "user", 200),
     ("POST", "/auth/tokens", "user", 201),
     ("DELETE", "/auth/tokens/{id}", "user", 200),
+    ("GET", "/auth/sessions", "user", 200),
+    ("DELETE", "/auth/sessions", "user", 200),
+    ("DELETE", "/auth/sessions/{id}", "user", 200),
     ("GET", "/auth/usage", "user", 200),
     ("GET", "/auth/usage/aggregate", "user", 200),
     ("GET", "/auth/usage/series", "user", 200),
@@ -50,6 +54,7 @@ pub(crate) const TABLE: &[(&str, &str, &str, u16)] = &[
     ("GET", "/admin/users/lookup", "org_admin", 200),
     ("PATCH", "/admin/users/{id}", "org_admin", 200),
     ("DELETE", "/admin/users/{id}", "org_admin", 200),
+    ("POST", "/admin/users/{id}/password-link", "org_admin", 201),
     ("GET", "/admin/usage", "org_admin", 200),
     ("GET", "/admin/audit", "admin", 200),
     ("GET", "/admin/events", "admin", 200),
@@ -183,6 +188,14 @@ pub(crate) async fn fresh(
     if path == "/auth/tokens/{id}" {
         return format!("/auth/tokens/{}", id(&make_token(caller, "*:read").await));
     }
+    if path == "/auth/sessions/{id}" {
+        let me = caller.get("/auth/me").await.expect(200)["user"]["username"].as_str().unwrap().to_owned();
+        let password = if me == "owner" { "owner-password" } else { PASSWORD };
+        team.gateway.sign_in(&me, password).await;
+        let sessions = caller.get("/auth/sessions").await.expect(200);
+        let other = sessions.as_array().unwrap().iter().find(|it| it["current"] == false).unwrap();
+        return format!("/auth/sessions/{}", other["id"].as_str().unwrap());
+    }
     if path.starts_with("/admin/models/registry") && matches!(method, "DELETE" | "PATCH") {
         let entry = json!({ "served_name": name, "url": "http://127.0.0.1:9" });
         owner.post("/admin/models/registry", &entry).await.expect(201);
@@ -216,6 +229,7 @@ pub(crate) fn body(names: &mut Names, method: &str, path: &str, password: &str) 
         }
         ("POST", "/auth/login") => json!({ "username": "uwe", "password": PASSWORD }),
         ("POST", "/auth/password") => json!({ "current_password": password, "new_password": password }),
+        ("POST", "/auth/password-link") => json!({ "token": "gtl_", "password": password }),
         ("PUT", "/admin/models/base-dir") => json!({ "base_dir": "/nowhere/at/all" }),
         ("POST", "/auth/tokens") => json!({ "name": names.next(), "scopes": "account:read" }),
         ("POST", "/admin/users") => json!({ "username": names.next(), "password": PASSWORD }),

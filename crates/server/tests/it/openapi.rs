@@ -99,10 +99,13 @@ fn short(value: &Value) -> Value {
         Value::Object(map) => map
             .iter()
             .map(|(name, it)| {
-                let value = match it.as_str().filter(|_| name == "token") {
+                let value = match (name.as_str(), it.as_str()) {
                     // Which kind it is stands in front.
-                    Some(token) => json!(TOKEN.replace("gty_", &token[..4])),
-                    None => short(it),
+                    ("token", Some(token)) => json!(TOKEN.replace("gty_", &token[..4])),
+                    ("path", Some(path)) if path.contains("#gtl_") => {
+                        json!(format!("/ui/welcome#{}", TOKEN.replace("gty_", "gtl_")))
+                    }
+                    _ => short(it),
                 };
                 (name.clone(), value)
             })

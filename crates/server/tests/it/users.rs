@@ -104,7 +104,9 @@ async fn what_a_user_may_not_be_is_refused_with_every_reason() {
         body["org_id"] = json!(999_999);
         assert_missing(&team.owner.post("/admin/users", &body).await, "org_id");
         assert_missing(&team.owner.patch(&path, &json!({ "org_id": 999_999 })).await, "org_id");
-        let many = json!({ "username": "", "role": "king", "enabled": "yes", "colour": "red" });
+        let many = json!({
+            "username": "", "password": "short", "role": "king", "enabled": "yes", "colour": "red",
+        });
         let all = ["username", "password", "role", "enabled", "colour"];
         assert_invalid(&team.owner.post("/admin/users", &many).await, &all);
         // Names are unique over all organisations, in any case.

@@ -1,5 +1,6 @@
-//! What belongs to the gateway that runs on a database, and is therefore neither dumped nor restored: sessions, jobs
-//! that run, who supervises, the counter of changes, the data directory that the database belongs to, and its last restore.
+//! What belongs to the gateway that runs on a database, and is therefore neither dumped nor restored: sessions, password
+//! links, jobs that run, who supervises, the counter of changes, the data directory that the database belongs to, and its
+//! last restore.
 
 use crate::dump::{
     row::Row,
@@ -28,7 +29,7 @@ impl Filter {
             table.column(column).map_or(Rule::Keep, |column| Rule::Rows { column, values })
         };
         let rule = |table: &Table| match table.name.as_str() {
-            "sessions" | "supervisor" | "changes" => Rule::Table,
+            "sessions" | "password_links" | "supervisor" | "changes" => Rule::Table,
             "jobs" => rows(table, "state", &["running"]),
             "meta" => rows(table, "key", &["home", "restored"]),
             _ => Rule::Keep,

@@ -29,6 +29,7 @@ on_both! {
         let rows = |table: &str| read.rows[table];
         assert_eq!((rows("usage"), rows("users"), rows("chat_messages"), rows("audit")), (1000, 2, 20, 5));
         assert_eq!((rows("sessions"), rows("supervisor"), rows("changes")), (0, 0, 0));
+        assert_eq!(rows("password_links"), 0, "a copy of the database gives nobody a link");
         assert_eq!(rows("jobs"), 1, "the one that runs belongs to the gateway");
         assert_eq!((read.usage.requests, read.usage.prompt_tokens), (1999, 12_000));
         assert_eq!((read.audit.head, read.audit.verifies, read.enabled_owners), (5, true, 1));

@@ -105,6 +105,7 @@ pub(crate) async fn fill_small(store: &Store) -> JobId {
         tx.insert_token(&tokens::token(n, bob, 50), NOW).await.unwrap();
         tx.insert_session(&sessions::session(n, ada, at(1_000_000_000))).await.unwrap();
     }
+    tx.put_password_link(bob, &[1; 32], at(1_000_000_000)).await.unwrap();
     let model = tx.insert_model(&model_with_secrets(), NOW).await.unwrap();
     let starting = Phase::Starting { generation: 0, since: NOW };
     tx.record_phase(&model, &starting, "boot").await.unwrap();

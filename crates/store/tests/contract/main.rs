@@ -36,6 +36,8 @@ mod opening;
 #[cfg(test)]
 mod parity;
 #[cfg(test)]
+mod password_links;
+#[cfg(test)]
 mod restores;
 #[cfg(test)]
 mod seal;

@@ -39,6 +39,8 @@ on_both! {
         for (number, user, end) in [(1, &ann, 10), (2, &ann, 20), (3, &ann, 30), (4, &bob, 10), (5, &bob, 30)] {
             tx.insert_session(&session(number, user.id, at(end))).await.unwrap();
         }
+        let of_ann = tx.user_sessions(ann.id, at(10)).await.unwrap();
+        assert_eq!(of_ann, [session(2, ann.id, at(20)), session(3, ann.id, at(30))]);
         assert_eq!(tx.delete_user_sessions(ann.id, Some([2; 32])).await.unwrap(), 2);
         assert!(tx.session(&[2; 32]).await.unwrap().is_some());
         // The session that ends at this very instant has ended.

@@ -6,6 +6,7 @@ import { PageBody, PageHeader } from "@/kit/page-header";
 import { Panel } from "@/kit/panel";
 import { OwnLimits } from "./own-limits";
 import { PasswordForm } from "./password-form";
+import { Sessions } from "./sessions";
 import { useT } from "./t";
 import { Tokens } from "./tokens";
 
@@ -34,6 +35,7 @@ export default function Page() {
         <Panel title={t.passwordTitle}>
           <PasswordForm />
         </Panel>
+        <Sessions />
         <Tokens />
       </PageBody>
     </>

@@ -3,6 +3,7 @@ import type { en } from "./en";
 export const de = {
   search: "Benutzer suchen",
   create: "Benutzer erstellen",
+  createInvited: "Erstellen, mit Link",
   createCommand: "gantry users create ada",
   none: "Es gibt noch keinen Benutzer.",
   noneText: "Ein Benutzer meldet sich hier an, erstellt Schlüssel und ruft Modelle in eigenen Grenzen auf.",
@@ -27,6 +28,9 @@ export const de = {
   form: {
     createTitle: "Benutzer erstellen",
     username: "Benutzername",
+    invite: "Mit einem Link einladen statt mit einem Passwort",
+    inviteHelp:
+      "Sie bekommen einen Link zum Weitergeben. Damit setzt der Benutzer ein Passwort und ist angemeldet.",
     password: "Passwort",
     passwordHelp: "8 Zeichen oder mehr. Übergeben Sie es auf einem anderen Weg als den Namen.",
     newPassword: "Neues Passwort",
@@ -51,6 +55,17 @@ export const de = {
     badLimit: "Schreiben Sie eine ganze Zahl ab 1, oder lassen Sie das Feld leer.",
     endsSessions:
       "Eine andere Rolle, eine andere Organisation oder ein neues Passwort beendet sofort die Sitzungen des Benutzers.",
+  },
+  link: {
+    action: "Link zu neuem Passwort",
+    title: (name: string) => `Link zu einem neuen Passwort für ${name}`,
+    about:
+      "Wer ihn öffnet, setzt das Passwort und ist als dieser Benutzer angemeldet. Das jetzige Passwort gilt bis dahin. Ein früherer Link des Benutzers endet.",
+    make: "Link erstellen",
+    madeTitle: (name: string) => `Geben Sie diesen Link an ${name} weiter`,
+    madeText: (until: string) => `Er gilt einmal, bis ${until}. Er wird nur jetzt gezeigt.`,
+    copy: "Link kopieren",
+    done: "Ich habe ihn kopiert",
   },
   saved: (name: string) => `${name} ist gespeichert.`,
   made: (name: string) => `Der Benutzer ${name} ist erstellt.`,

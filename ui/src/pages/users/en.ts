@@ -1,6 +1,7 @@
 export const en = {
   search: "Search users",
   create: "Create user",
+  createInvited: "Create, with a link",
   createCommand: "gantry users create ada",
   none: "There is no user yet.",
   noneText: "A user signs in here, makes keys, and calls models within limits of their own.",
@@ -25,6 +26,8 @@ export const en = {
   form: {
     createTitle: "Create a user",
     username: "User name",
+    invite: "Invite by link instead of a password",
+    inviteHelp: "You get a link to hand over. With it the user sets a password and is signed in.",
     password: "Password",
     passwordHelp: "8 characters or more. Hand it over separately from the user name.",
     newPassword: "New password",
@@ -47,6 +50,17 @@ export const en = {
     shortPassword: "Write 8 characters or more.",
     badLimit: "Write a whole number of at least 1, or leave it empty.",
     endsSessions: "Another role, organisation or password ends the user’s sessions at once.",
+  },
+  link: {
+    action: "Link to a new password",
+    title: (name: string) => `A link to a new password for ${name}`,
+    about:
+      "Anybody who opens it sets the password and is signed in as this user. The present password works until then. An earlier link of the user ends.",
+    make: "Make the link",
+    madeTitle: (name: string) => `Hand this link to ${name}`,
+    madeText: (until: string) => `It works once, until ${until}. It is shown only now.`,
+    copy: "Copy the link",
+    done: "I have copied it",
   },
   saved: (name: string) => `${name} is saved.`,
   made: (name: string) => `The user ${name} is created.`,

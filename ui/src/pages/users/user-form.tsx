@@ -1,12 +1,12 @@
 import { useState } from "react";
-import type { User } from "@/api/types";
+import type { Schema, User } from "@/api/types";
 import { PickOrganisation } from "@/app/pick";
 import { useOwnModels } from "@/data/own-models";
-import { useChangeUser, useCreateUser } from "@/data/users";
+import { useChangeUser, useCreatePasswordLink, useCreateUser } from "@/data/users";
 import { useT as useCommonT } from "@/i18n";
 import { Button } from "@/kit/button";
 import { ChangedNote } from "@/kit/changed-note";
-import { RadioGroup } from "@/kit/choices";
+import { Checkbox, RadioGroup } from "@/kit/choices";
 import { CopyButton } from "@/kit/copy";
 import { Field } from "@/kit/field";
 import { formErrors } from "@/kit/form";
@@ -14,8 +14,9 @@ import { FormDrawer } from "@/kit/form-drawer";
 import { PasswordInput, TextInput } from "@/kit/inputs";
 import { LimitFields } from "@/kit/limits/limit-fields";
 import { LIMITS, wrongLimit } from "@/kit/limits/limits";
-import { toast } from "@/kit/toast";
+import { toast, toastError } from "@/kit/toast";
 import { WordsInput } from "@/kit/words-input";
+import { MadeLink } from "./password-link";
 import { useIsLastOwner, useRights } from "./rights";
 import { useT } from "./t";
 import { useTheirs } from "./theirs";
@@ -30,11 +31,14 @@ export function UserForm({ of, onClose }: { of?: User; onClose: () => void }) {
   const rights = useRights();
   const create = useCreateUser();
   const change = useChangeUser();
+  const makeLink = useCreatePasswordLink();
+  const [invited, setInvited] = useState<{ name: string; link: Schema<"PasswordLink"> }>();
   const { data: models = [] } = useOwnModels();
   const [base, setBase] = useState(of);
   const [values, setValues] = useState(of ? valuesOf(of) : NEW_USER);
   const [checked, setChecked] = useState(false);
   const lastOwner = useIsLastOwner(of);
+  const theirs = useTheirs(base, of);
   const errors = formErrors(of ? change.error : create.error, FIELDS);
   const bounds = rights.mayBound(base?.role ?? values.role);
   const changes = base ? changesOf(values, base, bounds) : undefined;
@@ -42,7 +46,7 @@ export function UserForm({ of, onClose }: { of?: User; onClose: () => void }) {
 
   const found = new Map<string, string>();
   if (!values.username.trim()) found.set("username", t.form.needName);
-  if ((!of || values.password) && Array.from(values.password).length < 8)
+  if ((of ? values.password : !values.invite) && Array.from(values.password).length < 8)
     found.set("password", t.form.shortPassword);
   const wrong = bounds && wrongLimit(values.limits);
   if (wrong) found.set(wrong, t.form.badLimit);
@@ -54,7 +58,15 @@ export function UserForm({ of, onClose }: { of?: User; onClose: () => void }) {
     const said = (text: (name: string) => string) => ({
       onSuccess: (user: User) => {
         toast(text(user.username));
-        onClose();
+        if (of || !values.invite) return onClose();
+        // Where it fails, the user is there all the same, and can be given a link later.
+        makeLink.mutate(user.id, {
+          onSuccess: (link) => setInvited({ name: user.username, link }),
+          onError: (error) => {
+            toastError(error);
+            onClose();
+          },
+        });
       },
     });
     if (of && changes) change.mutate({ id: of.id, body: changes, revision: of.revision }, said(t.saved));
@@ -68,17 +80,18 @@ export function UserForm({ of, onClose }: { of?: User; onClose: () => void }) {
   const dirty = changes
     ? Object.keys(changes).length > 0
     : JSON.stringify(values) !== JSON.stringify(NEW_USER);
+  if (invited) return <MadeLink {...invited} onClose={onClose} />;
   return (
     <FormDrawer
       title={of ? t.editTitle(of.username) : t.form.createTitle}
       onClose={onClose}
       onSubmit={submit}
-      action={of ? c.do.save : t.create}
-      busy={create.isPending || change.isPending}
+      action={of ? c.do.save : values.invite ? t.createInvited : t.create}
+      busy={create.isPending || change.isPending || makeLink.isPending}
       dirty={dirty}
       error={errors.rest}
     >
-      <ChangedNote theirs={useTheirs(base, of)} onTake={take} />
+      <ChangedNote theirs={theirs} onTake={take} />
       <Field label={t.form.username} error={errorOf("username")} required>
         <TextInput
           value={values.username}
@@ -89,27 +102,37 @@ export function UserForm({ of, onClose }: { of?: User; onClose: () => void }) {
           spellCheck={false}
         />
       </Field>
-      <Field
-        label={of ? t.form.newPassword : t.form.password}
-        help={of ? t.form.newPasswordHelp : t.form.passwordHelp}
-        error={errorOf("password")}
-        required={!of}
-        aside={
-          <span className="flex items-center gap-1">
-            {values.password && <CopyButton text={values.password} label={t.form.copyPassword} />}
-            <Button size="sm" look="quiet" onClick={() => set({ password: newPassword() })}>
-              {t.form.generate}
-            </Button>
-          </span>
-        }
-      >
-        <PasswordInput
-          value={values.password}
-          onValue={(password) => set({ password })}
-          autoComplete="new-password"
-          maxLength={256}
+      {!of && (
+        <Checkbox
+          checked={values.invite}
+          onChecked={(invite) => set({ invite })}
+          label={t.form.invite}
+          help={t.form.inviteHelp}
         />
-      </Field>
+      )}
+      {!values.invite && (
+        <Field
+          label={of ? t.form.newPassword : t.form.password}
+          help={of ? t.form.newPasswordHelp : t.form.passwordHelp}
+          error={errorOf("password")}
+          required={!of}
+          aside={
+            <span className="flex items-center gap-1">
+              {values.password && <CopyButton text={values.password} label={t.form.copyPassword} />}
+              <Button size="sm" look="quiet" onClick={() => set({ password: newPassword() })}>
+                {t.form.generate}
+              </Button>
+            </span>
+          }
+        >
+          <PasswordInput
+            value={values.password}
+            onValue={(password) => set({ password })}
+            autoComplete="new-password"
+            maxLength={256}
+          />
+        </Field>
+      )}
       <div>
         <RadioGroup
           label={t.form.role}

@@ -25,6 +25,11 @@ it("sends no limits where the role may not set them: the gateway would refuse th
   expect(made).toEqual({ username: "bob", password: "correct horse", role: "user" });
 });
 
+it("sends no password for who is invited, also if one was typed before", () => {
+  const made = bodyOf({ ...NEW_USER, username: "bob", password: "correct horse", invite: true }, false);
+  expect(made).toEqual({ username: "bob", role: "user" });
+});
+
 it("makes passwords that differ and that the gateway takes", () => {
   const made = new Set(Array.from({ length: 50 }, newPassword));
   expect(made.size).toBe(50);

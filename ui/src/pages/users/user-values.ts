@@ -4,6 +4,8 @@ import { changedLimits, type Limits, limitsOf, NO_LIMITS } from "@/kit/limits/li
 /** What the form of a user holds. */
 export type UserValues = {
   username: string;
+  /** A new user gets no password, but a link to set one. */
+  invite: boolean;
   password: string;
   role: Role;
   /** `null`: the organisation of the user who makes this one. */
@@ -14,6 +16,7 @@ export type UserValues = {
 
 export const NEW_USER: UserValues = {
   username: "",
+  invite: false,
   password: "",
   role: "user",
   org_id: null,
@@ -23,15 +26,20 @@ export const NEW_USER: UserValues = {
 
 export function valuesOf(user: User): UserValues {
   const { username, role, org_id } = user;
-  return { username, password: "", role, org_id, models: user.models ?? [], limits: limitsOf(user) };
+  return { username, invite: false, password: "", role, org_id, models: user.models ?? [], limits: limitsOf(user) };
 }
 
 const models = (names: string[]) => (names.length > 0 ? names : null);
 
 /** Returns the body that makes the user. `bounds`: whether one may set limits and models. */
 export function bodyOf(values: UserValues, bounds: boolean): Body<"createUser"> {
-  const { username, password, role, org_id, limits } = values;
-  const basics = { username: username.trim(), password, role, ...(org_id === null ? {} : { org_id }) };
+  const { username, invite, password, role, org_id, limits } = values;
+  const basics = {
+    username: username.trim(),
+    ...(invite ? {} : { password }),
+    role,
+    ...(org_id === null ? {} : { org_id }),
+  };
   return bounds ? { ...basics, models: models(values.models), ...limits } : basics;
 }
 

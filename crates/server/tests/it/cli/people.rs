@@ -49,6 +49,34 @@ async fn organisations_users_and_keys_are_made_listed_and_revoked() {
 }
 
 #[tokio::test]
+async fn a_user_is_invited_by_a_link_and_gets_another_for_a_forgotten_password() {
+    let gateway = gateway(Database::Sqlite).await;
+    let shell = Shell::of_owner(&gateway);
+    let begin = format!("{}/ui/welcome#gtl_", gateway.url);
+    let made = shell.run(&["users", "create", "ida", "--invite", "--hours", "24"]).ends(0);
+    // The link alone is on standard output.
+    assert!(made.out.starts_with(&begin) && made.out.lines().count() == 1, "{}", made.out);
+    assert!(made.err.contains("ida, user in"), "{}", made.err);
+    let used = async |token: &str, password: &str| {
+        let body = json!({ "token": token, "password": password });
+        gateway.client().post("/auth/password-link", &body).await.expect(200)
+    };
+    used(made.out.trim().split_once('#').unwrap().1, "first-password").await;
+    gateway.sign_in("ida", "first-password").await;
+
+    let link = shell.run(&["users", "password-link", "ida", "--json"]).ends(0).json();
+    assert!(link["url"].as_str().unwrap().starts_with(&begin), "{link}");
+    used(link["token"].as_str().unwrap(), "second-password").await;
+    gateway.sign_in("ida", "second-password").await;
+    let invited = shell.run(&["users", "create", "eve", "--invite", "--json"]).ends(0).json();
+    assert_eq!((&invited["username"], &invited["role"]), (&json!("eve"), &json!("user")));
+    used(invited["password_link"]["token"].as_str().unwrap(), "eves-password").await;
+    shell.run(&["users", "create", "off", "--invite", "--disabled"]).ends(2);
+    shell.run(&["users", "create", "off", "--hours", "24"]).ends(2);
+    shell.run(&["users", "password-link", "nobody"]).ends(5);
+}
+
+#[tokio::test]
 async fn a_number_that_is_the_id_of_one_and_the_name_of_another_changes_neither() {
     let gateway = gateway(Database::Sqlite).await;
     let shell = Shell::of_owner(&gateway);

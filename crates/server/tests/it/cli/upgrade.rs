@@ -13,13 +13,8 @@ use super::{
 use crate::support::gateway;
 
 /// What the last version of the schema added is taken back, so that the database is as an older program made it.
-const OLDER: [&str; 5] = [
-    "DROP INDEX chat_sessions_user",
-    "CREATE INDEX chat_sessions_user ON chat_sessions (user_id, created_at, id)",
-    "ALTER TABLE chat_sessions DROP COLUMN own_title",
-    "ALTER TABLE chat_sessions DROP COLUMN pinned",
-    "DELETE FROM _sqlx_migrations WHERE version = 15",
-];
+const OLDER: [&str; 2] =
+    ["DROP TABLE password_links", "DELETE FROM _sqlx_migrations WHERE version = 16"];
 
 fn address(gateway: &Gateway) -> String {
     gateway
@@ -81,18 +76,18 @@ async fn a_start_that_changes_the_schema_backs_the_database_up_first() {
         let check = |more: &[&str]| shell.run(&[&["upgrade", "check"], more, &words(&flags)].concat());
 
         let said = check(&[]).ends(0).out;
-        assert!(said.contains("version 14 becomes 15: 0015_chat_labels"), "{said}");
+        assert!(said.contains("version 15 becomes 16: 0016_password_links"), "{said}");
         assert!(said.contains("a copy was upgraded") && said.contains("0 broken"), "{said}");
-        assert_eq!(version(&gateway).await, 14, "a check changes nothing");
+        assert_eq!(version(&gateway).await, 15, "a check changes nothing");
         assert!(backups(&gateway).is_empty());
         let left: Vec<_> =
             fs::read_dir(gateway.data_dir()).unwrap().map(|it| it.unwrap().file_name()).collect();
         assert!(!left.iter().any(|it| it.to_string_lossy().starts_with("upgrade-check")), "{left:?}");
 
         gateway.restart().await;
-        assert_eq!(version(&gateway).await, 15);
+        assert_eq!(version(&gateway).await, 16);
         let [backup] = &backups(&gateway)[..] else { panic!("{:?}", backups(&gateway)) };
-        assert!(backup.to_str().unwrap().contains("before-upgrade-14-15-"), "{}", backup.display());
+        assert!(backup.to_str().unwrap().contains("before-upgrade-15-16-"), "{}", backup.display());
         assert!(gateway.log().contains("backed up, and now upgraded"), "{}", gateway.log());
         let args = ["restore", backup.to_str().unwrap(), "--dry-run", "--json"];
         let proven = shell.run(&[&args[..], &words(&flags)].concat()).ends(0).json();
@@ -116,10 +111,10 @@ async fn without_its_backup_the_database_stays_as_it_is() {
         let flags = settings_of(&gateway);
         let said = refused(&shell, &words(&flags));
         assert!(said.contains("nothing was changed") && said.contains("UPGRADE_BACKUP=off"), "{said}");
-        assert_eq!(version(&gateway).await, 14);
+        assert_eq!(version(&gateway).await, 15);
         gateway.set_env("UPGRADE_BACKUP", "off");
         gateway.restart().await;
-        assert_eq!(version(&gateway).await, 15);
+        assert_eq!(version(&gateway).await, 16);
         assert!(gateway.log().contains("upgraded without a backup"), "{}", gateway.log());
     }
 }
@@ -138,7 +133,7 @@ async fn an_older_program_says_how_to_go_back_and_that_works() {
     sql(&gateway, &[newer]).await;
     let said = refused(&shell, &words(&flags));
     let back = said.split("gantry restore ").nth(1).unwrap_or_else(|| panic!("{said}")).trim().to_owned();
-    assert!(said.contains("schema version 9999") && back.contains("before-upgrade-14-15-"), "{said}");
+    assert!(said.contains("schema version 9999") && back.contains("before-upgrade-15-16-"), "{said}");
     let check = shell.run(&[&["upgrade", "check"][..], &words(&flags)].concat()).ends(1).out;
     assert!(check.contains("9999") && check.contains("1 broken"), "{check}");
     shell.run(&[&["restore", &back, "--yes"][..], &words(&flags)].concat()).ends(0);

@@ -24,6 +24,10 @@ pub(super) async fn tell(record: &mut Recorder, gateway: &Gateway) {
     record.send("changeUser", &owner, &format!("PATCH {user_path}"), json!({ "role": "org_admin" })).await;
     record.send("listUsers", &owner, "GET /admin/users?sort=username&limit=2", None).await;
     record.send("lookUpUsers", &owner, "GET /admin/users/lookup", None).await;
+    let link = format!("POST {user_path}/password-link");
+    let link = record.send("createPasswordLink", &owner, &link, json!({ "hours": 24 })).await;
+    let used = json!({ "token": link["token"], "password": PASSWORD });
+    record.send("usePasswordLink", &gateway.client(), "POST /auth/password-link", used).await;
     account(record, gateway, &owner).await;
     keys(record, &owner, id(&ada)).await;
     routing(record, gateway, &owner).await;
@@ -65,6 +69,12 @@ async fn account(record: &mut Recorder, gateway: &Gateway, owner: &Client) {
     record.send("getMe", &ada, "GET /auth/me", None).await;
     let change = json!({ "current_password": PASSWORD, "new_password": PASSWORD });
     record.send("changeOwnPassword", &ada, "POST /auth/password", change).await;
+    gateway.sign_in("ada", PASSWORD).await;
+    let sessions = record.send("listOwnSessions", &ada, "GET /auth/sessions", None).await;
+    let other = sessions.as_array().unwrap().iter().find(|it| it["current"] == false).unwrap();
+    let other = format!("DELETE /auth/sessions/{}", other["id"].as_str().unwrap());
+    record.send("endOwnSession", &ada, &other, None).await;
+    record.send("endOtherSessions", &ada, "DELETE /auth/sessions", None).await;
     let key = json!({ "name": "laptop", "scopes": "chat" });
     let key = record.send("createOwnKey", &ada, "POST /auth/keys", key).await;
     record.send("listOwnKeys", &ada, "GET /auth/keys", None).await;
