@@ -1,7 +1,8 @@
 import { type RefObject, useEffect, useState } from "react";
 import type uPlot from "uplot";
 import type { Format } from "@/i18n/format";
-import type { Mark, Pane } from "./time-series";
+import { drawMarks, type Line } from "./marks";
+import type { Mark, Pane, Span } from "./time-series";
 
 const NAMES = [
   "text-2",
@@ -17,6 +18,11 @@ const NAMES = [
   "warn-solid",
   "bad-solid",
   "busy-solid",
+  "panel",
+  "ok",
+  "warn",
+  "bad",
+  "busy",
 ] as const;
 type Colors = Record<(typeof NAMES)[number], string>;
 
@@ -42,85 +48,61 @@ export function seriesColor(pane: Pane, index: number): (typeof NAMES)[number] {
 }
 
 const fillOf = (pane: Pane, color: string) =>
-  pane.stacked ? `${color}70` : pane.area ? `${color}22` : undefined;
+  pane.bars ? color : pane.stacked ? `${color}70` : pane.area ? `${color}22` : undefined;
+
+/** Returns how long a step is for which one bar stands, in milliseconds. One step alone is as long as what is left of the range. */
+function stepOf(times: number[], span: Span | undefined): number {
+  const [first = 0] = times;
+  if (times.length < 2) return Math.max(0, (span?.to ?? first) - first);
+  return Math.min(...times.slice(1).map((it, index) => it - (times[index] ?? it)));
+}
+
+/** Returns the places of values on the time axis, in seconds: a bar stands in the middle of the step that it counts. */
+export function drawnTimes(pane: Pane, times: number[], span: Span | undefined): number[] {
+  const middle = pane.bars ? stepOf(times, span) / 2 : 0;
+  return times.map((it) => (it + middle) / 1000);
+}
+
+/** Returns the ends of the time axis in seconds: those of the range that was chosen, however much of it has values. Bars are whole. */
+export function drawnSpan(pane: Pane, times: number[], span: Span | undefined): [number, number] {
+  const first = times[0] ?? 0;
+  const end = (times.at(-1) ?? 0) + (pane.bars ? stepOf(times, span) : 0);
+  if (!span) return [first / 1000, end / 1000];
+  if (!pane.bars) return [span.from / 1000, span.to / 1000];
+  return [Math.min(span.from, first) / 1000, Math.max(span.to, end) / 1000];
+}
 
 type Latest = {
   /** The first pane of a chart names its marks; the others have their lines only. */
   first: boolean;
   pane: Pane;
+  times: number[];
+  span?: Span;
   marks?: Mark[];
   onZoom?: (from: number, to: number) => void;
   onCursor: (at: number | null) => void;
 };
-type Given = { latest: RefObject<Latest>; colors: Colors; format: Format; sync: string; width: number };
+type Given = {
+  latest: RefObject<Latest>;
+  colors: Colors;
+  format: Format;
+  sync: string;
+  width: number;
+  /** What draws bars. */
+  bars: uPlot.Series.PathBuilder | undefined;
+};
 
 /** Returns where each series is drawn: its values, or in a stack their sums with those of the series below it. */
 export function drawnValues(pane: Pane, only: string | null): (number | null)[][] {
   const values = pane.series.map((it) => it.values);
-  if (!pane.stacked || only !== null) return values;
+  if (!pane.stacked) return values;
+  // Those that are not shown are no ground to stand on.
+  if (only !== null) return pane.series.map((it) => (it.id === only ? it.values : it.values.map(() => 0)));
   let below: (number | null)[] = [];
   return values.map((own) => {
     below = own.map((it, index) => (it ?? 0) + (below[index] ?? 0));
     return below;
   });
-}
-
-/** How many names of marks stand below each other where they would cover each other. */
-const ROWS = 4;
-
-/** Where the names in each row end that are drawn so far. */
-type Taken = number[];
-
-/** Returns the row in which a name has room, and takes it; `undefined` if there is none. */
-export function rowFor(taken: Taken, from: number, width: number): number | undefined {
-  for (let row = 0; row < ROWS; row += 1) {
-    if ((taken[row] ?? -Infinity) > from) continue;
-    taken[row] = from + width;
-    return row;
-  }
-}
-
-/** Draws a line at a position, with a word beside it. */
-function line(
-  u: uPlot,
-  vertical: boolean,
-  at: number,
-  color: string,
-  label: string,
-  taken: Taken = [],
-): void {
-  const { ctx, bbox } = u;
-  const pixel = Math.round(u.valToPos(at, vertical ? "x" : "y", true));
-  const [low, high] = vertical ? [bbox.left, bbox.left + bbox.width] : [bbox.top, bbox.top + bbox.height];
-  if (pixel < low || pixel > high) return;
-  ctx.save();
-  ctx.strokeStyle = color;
-  ctx.fillStyle = color;
-  ctx.lineWidth = devicePixelRatio;
-  ctx.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
-  ctx.beginPath();
-  ctx.moveTo(vertical ? pixel : bbox.left, vertical ? bbox.top : pixel);
-  ctx.lineTo(vertical ? pixel : bbox.left + bbox.width, vertical ? bbox.top + bbox.height : pixel);
-  ctx.stroke();
-  ctx.font = `${11 * devicePixelRatio}px "Inter Variable", sans-serif`;
-  ctx.textBaseline = "bottom";
-  if (vertical) {
-    const width = ctx.measureText(label).width + 8 * devicePixelRatio;
-    // A name that would leave the chart stands left of its line.
-    const left = pixel + width > high;
-    const row = rowFor(taken, left ? pixel - width : pixel, width);
-    ctx.textAlign = left ? "right" : "left";
-    if (row !== undefined)
-      ctx.fillText(
-        label,
-        pixel + (left ? -3 : 3) * devicePixelRatio,
-        bbox.top + (row + 1) * 13 * devicePixelRatio,
-      );
-  } else {
-    ctx.textAlign = "right";
-    ctx.fillText(label, bbox.left + bbox.width, pixel - 2 * devicePixelRatio);
-  }
-  ctx.restore();
 }
 
 const DAY = 86_400;
@@ -131,7 +113,7 @@ const STEPS = [
 ];
 
 /** The options of one pane. What changes without a new plot is read from `latest` each time. */
-export function optionsOf({ latest, colors, format, sync, width }: Given): uPlot.Options {
+export function optionsOf({ latest, colors, format, sync, width, bars }: Given): uPlot.Options {
   const { pane } = latest.current;
   const font = '11px "Inter Variable", sans-serif';
   const axis = { stroke: colors["text-3"], font, ticks: { show: false } };
@@ -152,10 +134,17 @@ export function optionsOf({ latest, colors, format, sync, width }: Given): uPlot
     cursor: {
       sync: { key: sync },
       drag: { x: true, y: false, setScale: false },
-      points: { size: 6 },
+      points: pane.bars ? { show: false } : { size: 6 },
     },
     scales: {
-      x: { time: true },
+      x: {
+        time: true,
+        range: (_, low, high) => {
+          const { pane: now, times: given, span } = latest.current;
+          const [from, to] = drawnSpan(now, given, span);
+          return from < to ? [from, to] : [low, high];
+        },
+      },
       y: { range: (_, __, high) => [0, pane.max ?? (high > 0 ? high * 1.08 : 1)] },
     },
     axes: [
@@ -177,7 +166,8 @@ export function optionsOf({ latest, colors, format, sync, width }: Given): uPlot
       {},
       ...pane.series.map((_, index) => {
         const stroke = colors[seriesColor(pane, index)];
-        return { stroke, width: 1.5, points: { show: false }, fill: fillOf(pane, stroke) };
+        const look = { stroke, points: { show: false }, fill: fillOf(pane, stroke) };
+        return pane.bars ? { ...look, width: 0, paths: bars } : { ...look, width: 1.5 };
       }),
     ],
     bands: pane.stacked
@@ -196,13 +186,26 @@ export function optionsOf({ latest, colors, format, sync, width }: Given): uPlot
       ],
       draw: [
         (u) => {
-          for (const it of latest.current.pane.thresholds ?? [])
-            line(u, false, it.at, colors[`${it.tone}-solid`], it.label);
-          const taken: Taken = [];
-          for (const it of latest.current.marks ?? []) {
-            const color = it.tone ? colors[`${it.tone}-solid`] : colors["text-3"];
-            line(u, true, it.at / 1000, color, latest.current.first ? it.label : "", taken);
-          }
+          const { pane: now, marks = [], first } = latest.current;
+          const across = (now.thresholds ?? []).map(
+            ({ at, label, tone }): Line => ({
+              vertical: false,
+              at,
+              label,
+              line: colors[`${tone}-solid`],
+              text: colors[tone],
+            }),
+          );
+          const down = marks.map(
+            ({ at, label, tone }): Line => ({
+              vertical: true,
+              at: at / 1000,
+              label: first ? label : "",
+              line: tone ? colors[`${tone}-solid`] : colors["text-3"],
+              text: tone ? colors[tone] : colors["text-2"],
+            }),
+          );
+          drawMarks(u, [...across, ...down], colors.panel);
         },
       ],
     },

@@ -3,13 +3,16 @@ import { useEffect, useRef, useState } from "react";
 import uPlot from "uplot";
 import { useFormat, useT } from "@/i18n";
 import { Legend } from "./legend";
-import { drawnValues, optionsOf, useColors } from "./plot-options";
+import { drawnTimes, drawnValues, optionsOf, useColors } from "./plot-options";
 import type { Pane, TimeSeriesProps } from "./time-series";
 
 type Props = TimeSeriesProps & { only: string | null; onOnly: (id: string | null) => void };
 
+/** Bars with some air between them; where there are few, they stay bars. */
+const BARS = uPlot.paths.bars?.({ size: [0.85, 64] });
+
 /** The panes of a `TimeSeries`, drawn by uPlot; it is loaded by it. */
-export default function Plots({ times, panes, marks, onZoom, only, onOnly }: Props) {
+export default function Plots({ times, span, panes, marks, onZoom, only, onOnly }: Props) {
   const [at, setAt] = useState<number | null>(null);
   const sync = useRef(`gantry-${Math.random().toString(36).slice(2)}`);
   return (
@@ -27,6 +30,7 @@ export default function Plots({ times, panes, marks, onZoom, only, onOnly }: Pro
             first={index === 0}
             pane={pane}
             times={times}
+            span={span}
             marks={marks}
             onZoom={onZoom}
             only={only}
@@ -39,28 +43,29 @@ export default function Plots({ times, panes, marks, onZoom, only, onOnly }: Pro
   );
 }
 
-type PlotProps = Pick<Props, "times" | "marks" | "onZoom" | "only"> & {
+type PlotProps = Pick<Props, "times" | "span" | "marks" | "onZoom" | "only"> & {
   first: boolean;
   pane: Pane;
   sync: string;
   onCursor: (at: number | null) => void;
 };
 
-function Plot({ first, pane, times, marks, onZoom, only, sync, onCursor }: PlotProps) {
+function Plot({ first, pane, times, span, marks, onZoom, only, sync, onCursor }: PlotProps) {
   const t = useT();
   const format = useFormat();
   const colors = useColors();
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
-  const latest = useRef({ first, pane, marks, onZoom, onCursor });
-  latest.current = { first, pane, marks, onZoom, onCursor };
-  const shape = pane.series.map((it) => `${it.id} ${it.label} ${it.color}`).join("\n");
+  const latest = useRef({ first, pane, times, span, marks, onZoom, onCursor });
+  latest.current = { first, pane, times, span, marks, onZoom, onCursor };
+  const shape = [pane.bars, ...pane.series.map((it) => `${it.id} ${it.label} ${it.color}`)].join("\n");
+  const [from, to] = [span?.from, span?.to];
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: a plot is made anew only if its form changes; values go in below
   useEffect(() => {
     const element = box.current;
     if (!element) return;
-    const options = optionsOf({ latest, colors, format, sync, width: element.clientWidth });
+    const options = optionsOf({ latest, colors, format, sync, width: element.clientWidth, bars: BARS });
     const made = new uPlot(options, [[], ...pane.series.map(() => [])], element);
     plot.current = made;
     const resize = new ResizeObserver(() =>
@@ -76,8 +81,9 @@ function Plot({ first, pane, times, marks, onZoom, only, sync, onCursor }: PlotP
   useEffect(() => {
     // Made anew by the effect above, `plot` has no data yet.
     void [shape, colors, format];
-    plot.current?.setData([times.map((it) => it / 1000), ...drawnValues(pane, only)]);
-  }, [times, pane, only, shape, colors, format]);
+    const chosen = from === undefined || to === undefined ? undefined : { from, to };
+    plot.current?.setData([drawnTimes(pane, times, chosen), ...drawnValues(pane, only)]);
+  }, [times, pane, only, from, to, shape, colors, format]);
 
   useEffect(() => {
     void [shape, colors, format];

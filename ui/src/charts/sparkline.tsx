@@ -6,6 +6,8 @@ type SparklineProps = {
   height?: number;
   /** The largest value of the scale; without it, that of the values. */
   max?: number;
+  /** Counts of a step each: bars instead of a line. */
+  bars?: boolean;
 };
 
 /** Returns the parts of a line with gaps, as SVG paths in a box of 100 × `height`. */
@@ -25,10 +27,21 @@ export function linePath(values: (number | null)[], height: number, max: number)
   return path;
 }
 
+/** Returns bars from the ground up, as one SVG path in a box of 100 × `height`. */
+export function barsPath(values: (number | null)[], height: number, max: number): string {
+  const step = 100 / Math.max(1, values.length);
+  return values
+    .map((value, index) => {
+      if (!value || max <= 0) return "";
+      const high = Math.max(1, Math.min(1, value / max) * (height - 2));
+      return `M${(index * step).toFixed(2)} ${height - 1}v${(-high).toFixed(2)}h${(step * 0.85).toFixed(2)}v${high.toFixed(2)}z`;
+    })
+    .join("");
+}
+
 /** The course of one number, without axes. The number itself must stand beside it. */
-export function Sparkline({ values, label, height = 32, max }: SparklineProps) {
+export function Sparkline({ values, label, height = 32, max, bars = false }: SparklineProps) {
   const top = max ?? Math.max(0, ...values.map((it) => it ?? 0));
-  const path = linePath(values, height, top);
   return (
     <svg
       role="img"
@@ -39,14 +52,18 @@ export function Sparkline({ values, label, height = 32, max }: SparklineProps) {
       style={{ height }}
     >
       <path d={`M0 ${height - 0.5}H100`} className="stroke-line" vectorEffect="non-scaling-stroke" />
-      <path
-        d={path}
-        fill="none"
-        className="stroke-series-1"
-        strokeWidth="1.5"
-        vectorEffect="non-scaling-stroke"
-        strokeLinejoin="round"
-      />
+      {bars ? (
+        <path d={barsPath(values, height, top)} className="fill-series-1" />
+      ) : (
+        <path
+          d={linePath(values, height, top)}
+          fill="none"
+          className="stroke-series-1"
+          strokeWidth="1.5"
+          vectorEffect="non-scaling-stroke"
+          strokeLinejoin="round"
+        />
+      )}
     </svg>
   );
 }

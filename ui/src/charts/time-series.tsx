@@ -12,6 +12,8 @@ export type Pane = {
   /** Writes a value with its unit. */
   write: (value: number) => string;
   height?: number;
+  /** Counts of a step of time each, from a time to the next one: they are bars, and not a line from one to the next. */
+  bars?: boolean;
   /** Filled below the lines. */
   area?: boolean;
   /** Each series begins where the one before it ends, so that the upmost line is the sum. */
@@ -28,10 +30,15 @@ export type Pane = {
 /** Something that happened: a vertical mark in every pane. */
 export type Mark = { at: number; label: string; tone?: "ok" | "bad" | "busy" };
 
+/** A range of time, in milliseconds. */
+export type Span = { from: number; to: number };
+
 export type TimeSeriesProps = {
   label: string;
   /** Milliseconds, ascending; every series has a value for each. */
   times: number[];
+  /** The range that was chosen: the axis shows all of it. Without it the axis goes from the first time to the last. */
+  span?: Span;
   panes: Pane[];
   marks?: Mark[];
   /** Called with the range that was dragged over, in milliseconds: put it into the address with `useRange`. */

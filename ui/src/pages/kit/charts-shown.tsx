@@ -27,6 +27,20 @@ export function ChartsShown() {
   const format = useFormat();
   const [context, setContext] = useState(8);
   const [zoom, setZoom] = useState("");
+  const counts: Pane[] = [
+    {
+      id: "requests",
+      title: "Requests a minute",
+      write: format.compact,
+      stacked: true,
+      bars: true,
+      whole: true,
+      series: [
+        { id: "ok", label: "Answered", values: [4, 9, 0, 12, 7, 3, 5, 8, 2, 6] },
+        { id: "errors", label: "Failed", values: [0, 1, 0, 4, 0, 0, 1, 0, 0, 2], color: 4 },
+      ],
+    },
+  ];
   const panes: Pane[] = [
     {
       id: "tokens",
@@ -60,6 +74,14 @@ export function ChartsShown() {
             { at: BEGIN + 40 * 60_000, label: "qwen failed", tone: "bad" },
           ]}
           onZoom={(from, to) => setZoom(`${format.time(from)} to ${format.time(to)}`)}
+        />
+      </Panel>
+      <Panel title="TimeSeries of counts, in a range of which half has none">
+        <TimeSeries
+          label="Requests"
+          times={TIMES.slice(0, 10).map((_, index) => BEGIN + index * 60_000)}
+          span={{ from: BEGIN - 600_000, to: BEGIN + 600_000 }}
+          panes={counts}
         />
       </Panel>
       <Panel title="TimeSeries without data">
@@ -132,6 +154,7 @@ export function ChartsShown() {
       </Panel>
       <Panel title="Sparkline">
         <Sparkline label="Requests per second" values={CPU.slice(0, 60)} />
+        <Sparkline bars label="Errors" values={CPU.slice(0, 60).map((_, index) => index % 7)} />
       </Panel>
     </Gallery>
   );

@@ -155,6 +155,9 @@ function Day({ model }: { model: Model }) {
       title: t.metrics.requests,
       write,
       height: 120,
+      bars: true,
+      stacked: true,
+      whole: true,
       series: [
         { id: "ok", label: t.metrics.ok, values: data?.map((it) => it.requests - it.errors) ?? [] },
         { id: "errors", label: t.metrics.errors, values: data?.map((it) => it.errors) ?? [], color: 4 },
@@ -165,6 +168,9 @@ function Day({ model }: { model: Model }) {
       title: t.metrics.tokens,
       write,
       height: 120,
+      bars: true,
+      stacked: true,
+      whole: true,
       series: [
         { id: "prompt", label: t.metrics.prompt, values: data?.map((it) => it.prompt_tokens) ?? [] },
         {

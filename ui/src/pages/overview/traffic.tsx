@@ -81,6 +81,7 @@ export function Traffic() {
           }
         >
           <Sparkline
+            bars
             values={requests > 0 ? (hour.data ?? []).map((it) => it.errors) : []}
             label={t.traffic.label(t.traffic.errors, format.integer(errors))}
           />

@@ -37,10 +37,10 @@ export function Trends({ host }: { host: Host | undefined }) {
   const { data: models = [] } = useModels();
   const marks = useModelMarks(models);
   const panes = usePanes(trends.data, zoom, host);
-  const times = panes?.times ?? [];
-  const [first, last] = [times[0], times.at(-1)];
+  const newest = panes?.times.at(-1) ?? 0;
+  const span = zoom ?? { from: newest - Number(minutes) * 60_000, to: newest };
   const shown: Mark[] = marks
-    .filter((it) => first !== undefined && last !== undefined && it.at >= first && it.at <= last)
+    .filter((it) => it.at >= span.from && it.at <= span.to)
     .map((it) => ({
       at: it.at,
       label: `${it.model} ${t.marks[it.to as keyof typeof TONES]}`,
@@ -76,6 +76,7 @@ export function Trends({ host }: { host: Host | undefined }) {
         <TimeSeries
           label={t.trends}
           times={panes.times}
+          span={span}
           panes={panes.panes}
           marks={shown}
           onZoom={(from, to) =>

@@ -135,6 +135,7 @@ export function OverTime({ usage }: { usage: Usage }) {
         <TimeSeries
           label={title}
           times={times}
+          span={{ from: Date.parse(usage.now.from), to: Date.parse(usage.until) }}
           panes={[
             {
               id: metric,
@@ -143,7 +144,7 @@ export function OverTime({ usage }: { usage: Usage }) {
               write: format.compact,
               height: 240,
               stacked: by !== "none",
-              area: true,
+              bars: true,
               whole: true,
             },
           ]}
