@@ -1,5 +1,6 @@
-//! Turns the raw bytes of a container's output into clean lines, without escape sequences and control characters. A
-//! progress bar's `\r` ends a line. Lines and texts are bounded, whatever an engine prints.
+//! Turns the raw bytes of a container's output into clean lines, without escape sequences and control characters; those
+//! that set colours are kept where they are wanted. A progress bar's `\r` ends a line. Lines and texts are bounded,
+//! whatever an engine prints.
 
 use std::collections::VecDeque;
 
@@ -7,6 +8,9 @@ use std::collections::VecDeque;
 pub(crate) const MAX_LINE: usize = 4 << 10;
 /// Longest text in bytes; the oldest lines of a longer one are dropped.
 pub(crate) const MAX_TEXT: usize = 8 << 20;
+
+/// Longest colour in bytes, between `ESC [` and `m`; a longer one is dropped.
+const MAX_COLOR: usize = 32;
 
 const ESC: u8 = 0x1b;
 const BEL: u8 = 0x07;
@@ -28,11 +32,20 @@ enum Escape {
 #[derive(Debug, Default)]
 pub(crate) struct LineReader {
     line: Vec<u8>,
+    /// Whether the line has more than colours.
+    printed: bool,
     escape: Escape,
+    /// What has come of a control sequence; `None` if colours are dropped, too.
+    control: Option<Vec<u8>>,
     after_return: bool,
 }
 
 impl LineReader {
+    /// Returns a reader that keeps the sequences that set colours.
+    pub(crate) fn with_colors(colors: bool) -> Self {
+        Self { control: colors.then(Vec::new), ..Self::default() }
+    }
+
     /// Reads `bytes` and hands each line that they complete to `each`.
     pub(crate) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(String)) {
         for &byte in bytes {
@@ -42,7 +55,7 @@ impl LineReader {
 
     /// Returns the line that the stream ended in, if it did not end with a line end.
     pub(crate) fn finish(&mut self) -> Option<String> {
-        (!self.line.is_empty()).then(|| self.take())
+        self.printed.then(|| self.take())
     }
 
     fn byte(&mut self, byte: u8, each: &mut impl FnMut(String)) {
@@ -52,26 +65,49 @@ impl LineReader {
             (b'\n', _) => {
                 self.escape = Escape::None;
                 // `\r\n` is one line end, and the `\r` of a progress bar already ended its line.
-                if !(after_return && self.line.is_empty()) {
+                if !(after_return && !self.printed) {
                     each(self.take());
                 }
             }
             (b'\r', _) => {
                 self.escape = Escape::None;
-                if !self.line.is_empty() {
+                if self.printed {
                     each(self.take());
                     self.after_return = true;
                 }
             }
             (ESC, _) => self.escape = Escape::Start,
             (_, Escape::None) => self.text(byte),
-            (b'[', Escape::Start) => self.escape = Escape::Control,
+            (b'[', Escape::Start) => {
+                self.escape = Escape::Control;
+                self.control.iter_mut().for_each(Vec::clear);
+            }
             (b']' | b'P' | b'X' | b'^' | b'_', Escape::Start) => self.escape = Escape::Text,
             (0x20..=0x2f, Escape::Start) => {}
+            (b'm', Escape::Control) => {
+                self.escape = Escape::None;
+                self.color();
+            }
             (_, Escape::Start) | (0x40..=0x7e, Escape::Control) | (BEL, Escape::Text) => {
                 self.escape = Escape::None;
             }
-            (_, Escape::Control | Escape::Text) => {}
+            (_, Escape::Control) => {
+                if let Some(control) = self.control.as_mut().filter(|it| it.len() <= MAX_COLOR) {
+                    control.push(byte);
+                }
+            }
+            (_, Escape::Text) => {}
+        }
+    }
+
+    /// Keeps a sequence that sets colours, if it has nothing but numbers.
+    fn color(&mut self) {
+        let Some(numbers) = &self.control else { return };
+        let plain = numbers.iter().all(|it| it.is_ascii_digit() || *it == b';');
+        if plain && numbers.len() <= MAX_COLOR && self.line.len() + numbers.len() + 3 <= MAX_LINE {
+            self.line.extend_from_slice(b"\x1b[");
+            self.line.extend_from_slice(numbers);
+            self.line.push(b'm');
         }
     }
 
@@ -79,18 +115,27 @@ impl LineReader {
         let control = byte.is_ascii_control() && byte != b'\t';
         if !control && self.line.len() < MAX_LINE {
             self.line.push(byte);
+            self.printed = true;
         }
     }
 
     fn take(&mut self) -> String {
         let bytes = std::mem::take(&mut self.line);
+        self.printed = false;
         // The cut may have gone through a character.
         let cut = bytes.len() == MAX_LINE;
         let text = String::from_utf8_lossy(&bytes);
         let text = if cut { text.trim_end_matches(char::REPLACEMENT_CHARACTER) } else { &text };
-        let mut text: String = text.chars().filter(|it| *it == '\t' || !it.is_control()).collect();
+        let keep = |it: &char| matches!(it, '\t' | '\x1b') || !it.is_control();
+        let mut text: String = text.chars().filter(keep).collect();
         // Each invalid byte became a character of three bytes.
         text.truncate(text.floor_char_boundary(MAX_LINE));
+        // So the cut may have gone through a colour, too.
+        if let Some(at) = text.rfind('\x1b')
+            && !text[at..].contains('m')
+        {
+            text.truncate(at);
+        }
         text
     }
 }
@@ -133,7 +178,15 @@ mod tests {
     use super::*;
 
     fn lines(parts: &[&[u8]]) -> Vec<String> {
-        let (mut reader, mut lines) = (LineReader::default(), Vec::new());
+        read(LineReader::default(), parts)
+    }
+
+    fn colored(parts: &[&[u8]]) -> Vec<String> {
+        read(LineReader::with_colors(true), parts)
+    }
+
+    fn read(mut reader: LineReader, parts: &[&[u8]]) -> Vec<String> {
+        let mut lines = Vec::new();
         for part in parts {
             reader.push(part, |it| lines.push(it));
         }
@@ -171,6 +224,46 @@ mod tests {
         ];
         for (raw, clean) in cases {
             assert_eq!(lines(&[raw]), [clean]);
+        }
+    }
+
+    #[test]
+    fn colours_stay_where_they_are_wanted_and_nothing_else_does() {
+        let cases: [(&[u8], &[&str]); 9] = [
+            (b"\x1b[1;32mINFO\x1b[m ok", &["\x1b[1;32mINFO\x1b[m ok"]),
+            (b"\x1b[38;5;9mred\x1b[0m\r\nnext", &["\x1b[38;5;9mred\x1b[0m", "next"]),
+            (b"\x1b]0;title\x07\x1b[31mtext", &["\x1b[31mtext"]),
+            (b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", &["link"]),
+            (b"\x1b[?25l\x1b[2K\x1b[2J\x1b[Hhidden", &["hidden"]),
+            // What ends like a colour and is none.
+            (b"\x1b[>4;2mkeys\x1b[?4m\x1b[1 m", &["keys"]),
+            (b"a\x08\x07\x00b\xc2\x9b31mc\x7f", &["ab31mc"]),
+            // A line of colours only has nothing to be read.
+            (b"one\r\x1b[0m\rtwo\r\n\x1b[0m", &["one", "\x1b[0mtwo"]),
+            (b"\x1b[31", &[]),
+        ];
+        for (raw, kept) in cases {
+            assert_eq!(colored(&[raw]), kept, "{:?}", String::from_utf8_lossy(raw));
+            let bytes: Vec<&[u8]> = raw.chunks(1).collect();
+            assert_eq!(colored(&bytes), kept);
+        }
+    }
+
+    #[test]
+    fn colours_are_bounded_too() {
+        let long = format!("\x1b[{}mx\n", "1;".repeat(MAX_COLOR));
+        assert_eq!(colored(&[long.as_bytes()]), ["x"]);
+        let only = "\x1b[31m".repeat(MAX_LINE);
+        assert!(colored(&[only.as_bytes(), b"\n"]).iter().all(|it| it.len() <= MAX_LINE));
+        // Invalid bytes grow to characters of three bytes, and the line is cut again: never within a colour.
+        for bytes in 0..12 {
+            let mut raw = vec![b'x'; MAX_LINE - 20 - bytes];
+            raw.extend_from_slice(&[0xff; 4]);
+            raw.extend_from_slice(b"\x1b[1;31m\x1b[1;32m\n");
+            for line in colored(&[&raw]) {
+                assert!(line.len() <= MAX_LINE, "{bytes}");
+                assert!(line.split('\x1b').skip(1).all(|it| it.ends_with('m')), "{bytes}: {line:?}");
+            }
         }
     }
 

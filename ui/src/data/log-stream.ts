@@ -83,7 +83,7 @@ async function read(buffer: LogBuffer, id: number, tail: number, signal: AbortSi
   while (!signal.aborted) {
     buffer.again();
     try {
-      const query = { tail, follow: "true" };
+      const query = { tail, follow: "true", colors: "true" };
       let burst = 0;
       for await (const { data } of stream("getModelLogs", { path: { id }, query, signal })) {
         buffer.add(lineOf(data));

@@ -52,6 +52,12 @@ describe.each([
     }
   });
 
+  it("has colours for logs that can be read, also in the line that is pointed at", () => {
+    for (const ground of ["panel", "accent-soft"])
+      for (const text of ["bad", "ok", "warn", "busy", "series-4", "accent-text"]) least(text, ground, 4.5);
+    least("text-3", "panel", 4.5);
+  });
+
   it("has lines that mean something and can be seen", () => {
     for (const ground of ["bg", "panel", "raised"])
       for (const line of ["line-strong", "accent"]) least(line, ground, 3);

@@ -114,6 +114,8 @@ query! {
         follow: Switch<false>,
         /// Say why the model does not run.
         diagnose: Switch<false>,
+        /// Keep the colours that the engine prints: ANSI escape sequences (`ESC [ … m`), and no others. With `follow` only.
+        colors: Switch<false>,
         /// The log of the run before the current one, as far as it is kept: its last 5,000 lines, or 1 MiB.
         previous: Switch<false>,
     }
@@ -172,9 +174,14 @@ pub(crate) async fn logs(
     Id(id): Id,
     Query(query): Query<LogQuery>,
 ) -> Outcome<Either<Json<LogView>, Lines>> {
-    let LogQuery { since, follow: Switch(follow), diagnose: Switch(diagnose), .. } = query;
+    let LogQuery { since, follow: Switch(follow), diagnose: Switch(diagnose), colors: Switch(colors), .. } =
+        query;
     let tail = query.tail.0 as usize;
     let model = find(&app, id).await?;
+    if colors && !follow {
+        let why = "`colors` goes with `follow` only";
+        return Err(ApiError::new(ErrorCode::InvalidRequest, why).with_param("colors").into());
+    }
     if query.previous.0 {
         if follow || diagnose || since.is_some() {
             let why = "`previous` does not go with `since`, `follow` or `diagnose`";
@@ -187,11 +194,11 @@ pub(crate) async fn logs(
     }
     if follow {
         let seat = caller.take_seat(&app.bounds.seats)?;
-        let lines = app.engines.follow(&model, LogWindow { tail, since }).await?;
+        let lines = app.engines.follow(&model, LogWindow { tail, since, colors }).await?;
         return Ok(Either::Second(Lines::new(app.0, caller.grant, lines, seat)));
     }
     // One line more than wanted is read, which shows whether there were more.
-    let log = app.engines.logs(&model, LogWindow { tail: tail + 1, since }).await?;
+    let log = app.engines.logs(&model, LogWindow { tail: tail + 1, since, colors: false }).await?;
     let mut view = LogView { earlier: log.earlier, ..LogView::of(&log.text, tail) };
     if diagnose {
         let (state, reason) = model.state();

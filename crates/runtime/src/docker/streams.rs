@@ -25,13 +25,17 @@ const EVENTS: [&str; 9] = ["create", "start", "restart", "pause", "unpause", "di
 const EVENTS_OVERLAP_S: i64 = 2;
 
 /// Stdout and stderr each have their own unfinished line.
-#[derive(Default)]
 struct Readers {
     out: LineReader,
     err: LineReader,
 }
 
 impl Readers {
+    fn new(window: LogWindow) -> Self {
+        let reader = || LineReader::with_colors(window.colors);
+        Self { out: reader(), err: reader() }
+    }
+
     fn push(&mut self, output: LogOutput, each: impl FnMut(String)) {
         match output {
             LogOutput::StdErr { message } => self.err.push(&message, each),
@@ -50,7 +54,7 @@ impl Docker {
     pub(super) async fn read_logs(&self, id: &str, window: LogWindow) -> RuntimeResult<String> {
         let read = async {
             let mut outputs = self.client().await?.logs(id, Some(options(window, false))).boxed();
-            let (mut readers, mut text) = (Readers::default(), Tail::new(window.tail));
+            let (mut readers, mut text) = (Readers::new(window), Tail::new(window.tail));
             while let Some(output) = outputs.next().await {
                 match output {
                     Ok(output) => readers.push(output, |line| text.push(line)),
@@ -74,7 +78,8 @@ impl Docker {
             return Ok(stream::empty().boxed());
         }
         let client = self.client().await?.clone().with_timeout(ASK);
-        Ok(lines(client.logs(id, Some(options(window, true))).boxed()))
+        let outputs = client.logs(id, Some(options(window, true))).boxed();
+        Ok(lines(outputs, Readers::new(window)))
     }
 
     pub(super) async fn event_stream(&self) -> RuntimeResult<BoxStream<'static, ModelId>> {
@@ -115,8 +120,11 @@ struct Following {
     ready: VecDeque<String>,
 }
 
-fn lines(outputs: BoxStream<'static, Result<LogOutput, Error>>) -> BoxStream<'static, String> {
-    let start = Following { outputs: Some(outputs), readers: Readers::default(), ready: VecDeque::new() };
+fn lines(
+    outputs: BoxStream<'static, Result<LogOutput, Error>>,
+    readers: Readers,
+) -> BoxStream<'static, String> {
+    let start = Following { outputs: Some(outputs), readers, ready: VecDeque::new() };
     stream::unfold(start, async |mut it| {
         loop {
             if let Some(line) = it.ready.pop_front() {

@@ -98,7 +98,7 @@ impl Log {
 
 /// Returns the lines that `window` selects. Blocking.
 pub(super) fn read(dir: &Dir, window: LogWindow) -> io::Result<String> {
-    let mut follower = Follower::new(dir.clone());
+    let mut follower = Follower::new(dir.clone(), window.colors);
     let mut text = Tail::new(window.tail);
     follower.past(window.since, |line| text.push(line))?;
     follower.finish().into_iter().for_each(|line| text.push(line));
@@ -107,7 +107,7 @@ pub(super) fn read(dir: &Dir, window: LogWindow) -> io::Result<String> {
 
 /// Streams the lines that `window` selects, then new ones until the engine has ended.
 pub(super) fn follow(dir: Dir, window: LogWindow) -> BoxStream<'static, String> {
-    let start = (Some(Follower::new(dir)), VecDeque::new(), Some(window));
+    let start = (Some(Follower::new(dir, window.colors)), VecDeque::new(), Some(window));
     stream::unfold(start, async |(follower, mut ready, mut past)| {
         let mut follower = follower;
         loop {
@@ -170,8 +170,8 @@ struct Follower {
 }
 
 impl Follower {
-    fn new(dir: Dir) -> Self {
-        Self { dir, file: None, lines: LineReader::default() }
+    fn new(dir: Dir, colors: bool) -> Self {
+        Self { dir, file: None, lines: LineReader::with_colors(colors) }
     }
 
     /// Returns new lines, and whether there will be no more. The first look goes back as far as `past` says.
@@ -305,7 +305,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut log = log(dir.path(), 500);
         print(&mut log, 0, 10);
-        let mut follower = Follower::new(Dir(dir.path().to_owned()));
+        let mut follower = Follower::new(Dir(dir.path().to_owned()), false);
         let mut seen = Vec::new();
         follower.past(None, |it| seen.push(it)).unwrap();
         // Not a file, most of one, and almost as much as is kept.
@@ -330,7 +330,7 @@ mod tests {
         }
         let folder = Dir(dir.path().to_owned());
         let since = |ms: i64, tail: usize| {
-            let text = read(&folder, LogWindow { tail, since: Some(Timestamp(ms)) }).unwrap();
+            let text = read(&folder, LogWindow { since: Some(Timestamp(ms)), ..LogWindow::last(tail) }).unwrap();
             text.lines().map(str::to_owned).collect::<Vec<_>>()
         };
         for second in 6..16 {
@@ -347,7 +347,7 @@ mod tests {
             read(&folder, LogWindow::last(usize::MAX)).unwrap().lines().collect::<Vec<_>>()
         );
         // A follower that begins after the last line sees the next one.
-        let mut follower = Follower::new(folder.clone());
+        let mut follower = Follower::new(folder.clone(), false);
         follower.past(Some(Timestamp(1_016_000)), |it| panic!("{it}")).unwrap();
         print(&mut log, 160, 161);
         let mut seen = Vec::new();

@@ -174,7 +174,8 @@ pub(crate) async fn logs_begin_at_a_moment(m: &Machine) {
     let a = m.name();
     let script = "trap 'exit 0' TERM; echo one; sleep 6; echo two; while :; do sleep 0.05; done";
     let id = m.start(&a, Behaviour::Shell(script)).await.unwrap();
-    let of = async |since| m.runtime.logs(&id, LogWindow { tail: 9, since: Some(since) }).await.unwrap();
+    let window = |since| LogWindow { since: Some(since), ..LogWindow::last(9) };
+    let of = async |since| m.runtime.logs(&id, window(since)).await.unwrap();
     let begin = poll(async || {
         (m.runtime.logs(&id, LogWindow::last(9)).await.unwrap() == "one\n").then_some(Clock::default().now())
     });
@@ -186,9 +187,23 @@ pub(crate) async fn logs_begin_at_a_moment(m: &Machine) {
     assert_eq!(of(begin.plus(Duration::from_secs(1))).await, "two\n");
     assert_eq!(of(begin.minus(Duration::from_mins(1))).await, "one\ntwo\n");
     assert_eq!(of(begin.plus(Duration::from_mins(10))).await, "");
-    let window = LogWindow { tail: 9, since: Some(begin.plus(Duration::from_secs(1))) };
+    let window = window(begin.plus(Duration::from_secs(1)));
     let mut lines = m.runtime.follow_logs(&id, window).await.unwrap();
     assert_eq!(lines.next().await.as_deref(), Some("two"));
+}
+
+/// Not for the fake runtime, whose lines are made of clean text.
+pub(crate) async fn colours_of_a_log_are_kept_for_those_who_want_them(m: &Machine) {
+    let a = m.name();
+    let script = r"trap 'exit 0' TERM; printf '\033[31mred\033[0m \033[2Jplain\n'; while :; do sleep 0.05; done";
+    let id = m.start(&a, Behaviour::Shell(script)).await.unwrap();
+    poll(async || (m.runtime.logs(&id, LogWindow::last(9)).await.unwrap() == "red plain\n").then_some(())).await;
+    let window = LogWindow { colors: true, ..LogWindow::last(9) };
+    assert_eq!(m.runtime.logs(&id, window).await.unwrap(), "\x1b[31mred\x1b[0m plain\n");
+    let mut lines = m.runtime.follow_logs(&id, window).await.unwrap();
+    assert_eq!(lines.next().await.as_deref(), Some("\x1b[31mred\x1b[0m plain"));
+    let mut lines = m.runtime.follow_logs(&id, LogWindow::last(9)).await.unwrap();
+    assert_eq!(lines.next().await.as_deref(), Some("red plain"));
 }
 
 pub(crate) async fn logs_of_a_gone_container_are_empty(m: &Machine) {

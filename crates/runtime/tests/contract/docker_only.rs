@@ -244,6 +244,12 @@ async fn logs_begin_at_a_moment() {
 }
 
 #[tokio::test]
+async fn colours_of_a_log_are_kept_for_those_who_want_them() {
+    let Some(m) = Machine::docker().await else { return };
+    crate::cases::colours_of_a_log_are_kept_for_those_who_want_them(&m).await;
+}
+
+#[tokio::test]
 async fn a_container_of_an_older_version_is_the_first_instance_of_its_model() {
     let Some(m) = Machine::docker().await else { return };
     let a = m.name();

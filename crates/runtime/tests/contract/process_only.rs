@@ -407,6 +407,11 @@ async fn logs_begin_at_a_moment() {
 }
 
 #[tokio::test]
+async fn colours_of_a_log_are_kept_for_those_who_want_them() {
+    crate::cases::colours_of_a_log_are_kept_for_those_who_want_them(&Machine::process()).await;
+}
+
+#[tokio::test]
 async fn an_engine_of_an_older_version_is_the_first_instance_of_its_model() {
     let m = Machine::process();
     let a = m.name();

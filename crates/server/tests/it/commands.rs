@@ -120,6 +120,10 @@ async fn a_log_is_asked_for_within_bounds() {
     ] {
         assert_invalid(&team.admin.get(&format!("{path}?{query}")).await, &[param]);
     }
+    // Colours are for somebody who reads along.
+    let refused = team.admin.get(&format!("{path}?colors=true")).await;
+    assert_error(&refused, 400, "invalid_request");
+    assert_eq!(refused.json["error"]["param"], "colors");
     // The log of the run before is a text that has ended.
     for other in ["follow=true", "diagnose=true", "since=2026-01-01T00:00:00Z"] {
         let refused = team.admin.get(&format!("{path}?previous=true&{other}")).await;

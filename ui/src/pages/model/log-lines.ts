@@ -1,9 +1,13 @@
 import { plainLine } from "@/parts/models/phases";
+import { type Run, runsOf } from "./log-colors";
 
 export type Level = "error" | "warning" | "info";
 
-/** One line as it is shown: its number since the log was opened, its text without colours, and its level. */
-export type Line = { number: number; text: string; level: Level };
+/**
+ * One line as it is shown: its number since the log was opened, its text without colours, its level, and its parts where the engine
+ * coloured it.
+ */
+export type Line = { number: number; text: string; level: Level; runs?: Run[] };
 
 const ERROR =
   /^(?:\S+ )?E\s|\b(?:ERROR|CRITICAL|FATAL)\b|^\s*(?:error|fatal|panic)\b|(?:Error|Exception):|^Traceback /;
@@ -29,7 +33,7 @@ export class LineMaker {
     const kept = this.#made.length > 0 ? this.#made.slice(first - this.#first) : [];
     const added = raw.slice(from).map((it, index) => {
       const text = plainLine(it);
-      return { number: first + from + index, text, level: levelOf(text) };
+      return { number: first + from + index, text, level: levelOf(text), runs: runsOf(it) };
     });
     this.#made = added.length > 0 || kept.length !== this.#made.length ? kept.concat(added) : this.#made;
     this.#first = first;
@@ -68,4 +72,24 @@ export function partsOf(text: string, word: string): { text: string; hit: boolea
   }
   if (from < text.length) parts.push({ text: text.slice(from), hit: false });
   return parts;
+}
+
+/** Cuts a line where a text occurs in it, and where its colours change. */
+export function piecesOf(line: Line, word: string): (Run & { hit: boolean })[] {
+  const parts = partsOf(line.text, word);
+  if (!line.runs) return parts.map((it) => ({ ...it, bold: false }));
+  const pieces: (Run & { hit: boolean })[] = [];
+  let [at, begin] = [0, 0];
+  for (const run of line.runs) {
+    for (let from = 0; from < run.text.length; ) {
+      const part = parts[at];
+      if (!part) return pieces;
+      const length = Math.min(run.text.length - from, part.text.length - begin);
+      pieces.push({ ...run, text: run.text.slice(from, from + length), hit: part.hit });
+      from += length;
+      begin += length;
+      if (begin >= part.text.length) [at, begin] = [at + 1, 0];
+    }
+  }
+  return pieces;
 }

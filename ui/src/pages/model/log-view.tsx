@@ -1,7 +1,8 @@
 import { type RefObject, useEffect, useImperativeHandle, useRef } from "react";
 import { VList, type VListHandle } from "virtua";
 import { cn } from "@/kit/cn";
-import { type Line, partsOf } from "./log-lines";
+import type { Color } from "./log-colors";
+import { type Line, piecesOf } from "./log-lines";
 
 export type LogViewHandle = { show: (place: number) => void };
 
@@ -21,6 +22,17 @@ const LEVEL: Record<Line["level"], string> = {
   error: "text-bad",
   warning: "text-warn",
   info: "text-ink",
+};
+
+/** The colours of a terminal, as far as both themes have them. */
+const COLORS: Record<Color, string> = {
+  red: "text-bad",
+  green: "text-ok",
+  yellow: "text-warn",
+  blue: "text-busy",
+  magenta: "text-series-4",
+  cyan: "text-accent-text",
+  grey: "text-ink-3",
 };
 
 /** A log of any length: only the lines in sight are in the document. It stays at its end until somebody scrolls up. */
@@ -68,14 +80,19 @@ export function LogView({ lines, label, word, current, wrap, follow, onFollow, h
             line.number === current && "-mx-3 bg-accent-soft px-3",
           )}
         >
-          {word === ""
+          {word === "" && !line.runs
             ? line.text
-            : partsOf(line.text, word).map((it, index) =>
+            : piecesOf(line, word).map((it, index) =>
                 it.hit ? (
                   // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a line keep their places
                   <mark key={index} className="rounded-sm bg-warn-soft text-warn">
                     {it.text}
                   </mark>
+                ) : it.color || it.bold ? (
+                  // biome-ignore lint/suspicious/noArrayIndexKey: as above
+                  <span key={index} className={cn(it.color && COLORS[it.color], it.bold && "font-semibold")}>
+                    {it.text}
+                  </span>
                 ) : (
                   it.text
                 ),
