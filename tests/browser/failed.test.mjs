@@ -39,6 +39,29 @@ export default async function () {
     await look(page, "overview-failed");
   });
 
+  await step("a failure that was seen is hidden, also after a reload, and shows again when it happens again", async () => {
+    const failures = page.getByRole("list", { name: "Newest failures" }).getByRole("listitem");
+    await page.getByRole("button", { name: "Mark as seen: broken-1 failed", exact: true }).click();
+    await until("it is hidden", async () => (await failures.count()) === FAILED - 1);
+    await open("/", "Overview");
+    await page.getByRole("button", { name: "Show 1 failure that was seen", exact: true }).click();
+    await failures.filter({ hasText: "broken-1 failed" }).waitFor();
+    await page.getByRole("button", { name: "Hide what was seen", exact: true }).click();
+    await page.getByRole("button", { name: "Mark all as seen", exact: true }).click();
+    await page.getByText("No new failure.", { exact: true }).waitFor();
+    const { id } = (await api("GET", "/admin/models")).find((it) => it.served_name === "broken-1");
+    const newest = async () => (await api("GET", `/admin/models/${id}/events?limit=1`))[0];
+    const before = await newest();
+    await api("POST", `/admin/models/${id}/start`);
+    await until("it has failed again", async () => {
+      const now = await newest();
+      return now.to === "failed" && now.at !== before.at;
+    });
+    await open("/", "Overview");
+    await failures.filter({ hasText: "broken-1 failed" }).waitFor();
+    assert.equal(await failures.count(), 1);
+  });
+
   await step("a German page says cause, remedies and the help of settings in German, with the values of the failure", async () => {
     const german = await gateway.page({ as: "ada", locale: "de-DE" });
     const { id } = (await api("GET", "/admin/models")).find((it) => it.served_name === "broken-3");

@@ -16,7 +16,10 @@ export const useModelEvents = (id: number, state: ModelState, limit = 50) =>
 
 /** These models, each with the time from which it has the state that it has, once that is known. */
 export function useStateSince(models: Model[]): { model: Model; at: string | undefined }[] {
-  const events = useQueries({ queries: models.map((it) => modelEventsQuery(it.id, it.state, 1)) });
+  const events = useQueries({
+    // A model that fails again has the same state as before: its time is asked for whenever it comes back.
+    queries: models.map((it) => ({ ...modelEventsQuery(it.id, it.state, 1), staleTime: 0 })),
+  });
   return models.map((model, place) => ({ model, at: events[place]?.data?.[0]?.at }));
 }
 

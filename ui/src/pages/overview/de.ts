@@ -55,6 +55,11 @@ export const de = {
     logs: "Protokoll",
     usage: "Anfragen",
     all: "Alle fehlgeschlagenen Anfragen",
+    see: (what: string) => `Als gesehen markieren: ${what}`,
+    seeAll: "Alle als gesehen markieren",
+    noneNew: "Kein neuer Fehler.",
+    showSeen: (n: number) => (n === 1 ? "1 gesehenen Fehler zeigen" : `${n} gesehene Fehler zeigen`),
+    hideSeen: "Gesehenes ausblenden",
   },
   machine: {
     title: "Maschine",

@@ -51,6 +51,11 @@ export const en = {
     logs: "Logs",
     usage: "Requests",
     all: "All failed requests",
+    see: (what: string) => `Mark as seen: ${what}`,
+    seeAll: "Mark all as seen",
+    noneNew: "No new failure.",
+    showSeen: (n: number) => (n === 1 ? "Show 1 failure that was seen" : `Show ${n} failures that were seen`),
+    hideSeen: "Hide what was seen",
   },
   machine: {
     title: "Machine",

@@ -3,6 +3,7 @@ import { useModels } from "@/data/models";
 import { useMay } from "@/data/session";
 import { useUpstreams } from "@/data/upstreams";
 import { useT as useCommonT } from "@/i18n";
+import { cn } from "@/kit/cn";
 import { ErrorState } from "@/kit/error-state";
 import { ButtonLink } from "@/kit/link";
 import { PageBody, PageHeader } from "@/kit/page-header";
@@ -13,6 +14,33 @@ import { Machine } from "./machine";
 import { ModelList } from "./model-list";
 import { OwnModels, OwnRequests } from "./own";
 import { Traffic } from "./traffic";
+
+/** So many models fill a column beside the machine and the failures; fewer stand beside the machine only. */
+const MANY = 6;
+
+/** Beside each other is what is about equally high, so that little leaves no half of the page empty. */
+function Parts({ models }: { models: ReturnType<typeof useModels> }) {
+  const count = models.data?.length;
+  const many = count !== undefined && count >= MANY;
+  return (
+    <div
+      className={cn(
+        "grid items-start gap-4 xl:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]",
+        many && "xl:grid-rows-[auto_1fr]",
+      )}
+    >
+      {count !== 0 && (
+        <div className={cn("min-w-0", many && "xl:row-span-2")}>
+          <ModelList models={models} />
+        </div>
+      )}
+      <div className={cn("min-w-0", count !== 0 && !many && "xl:order-last xl:col-span-2")}>
+        <Failures models={models.data} />
+      </div>
+      <Machine />
+    </div>
+  );
+}
 
 export default function Page() {
   const c = useCommonT();
@@ -46,13 +74,7 @@ export default function Page() {
           <Health models={models.data} upstreams={upstreams.data} />
           <Checklist models={models.data} />
           <Traffic />
-          <div className="grid items-start gap-4 xl:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
-            <div className="flex min-w-0 flex-col gap-4">
-              <ModelList models={models} />
-              <Failures models={models.data} />
-            </div>
-            <Machine />
-          </div>
+          <Parts models={models} />
         </PageBody>
       )}
     </>

@@ -5,7 +5,8 @@ export type Failed =
   | { kind: "model"; model: Model; at: string | undefined }
   | { kind: "requests"; row: UsageRow; count: number; at: string };
 
-const sameFailure = (row: UsageRow): string =>
+/** Names the way in which a request failed. */
+export const sameFailure = (row: UsageRow): string =>
   JSON.stringify([row.status_code, row.model_name, row.endpoint, row.outcome]);
 
 /** Brings failures into one order, the newest first. Requests that failed in the same way are one of them. */

@@ -8,6 +8,7 @@ import {
   useRef,
   useState,
 } from "react";
+import { useLocal } from "@/app/local";
 import { useFormat } from "@/i18n";
 import { Button, IconButton } from "@/kit/button";
 import { cn } from "@/kit/cn";
@@ -15,7 +16,6 @@ import { ErrorNote } from "@/kit/error-state";
 import { TextArea } from "@/kit/inputs";
 import { toastError } from "@/kit/toast";
 import { useT } from "../t";
-import { useLocal } from "./local";
 import { readPicture, Thumbs } from "./pictures";
 import type { Question } from "./talk";
 import { useUnsent } from "./use-unsent";

@@ -1,11 +1,11 @@
 import { Trash2 } from "lucide-react";
 import { useRef, useState } from "react";
+import { useLocal } from "@/app/local";
 import { Button, IconButton } from "@/kit/button";
 import { Field } from "@/kit/field";
 import { TextInput } from "@/kit/inputs";
 import { Select } from "@/kit/select";
 import { useT } from "../t";
-import { useLocal } from "./local";
 import { countSet, DEFAULTS, type Parameters } from "./parameters";
 
 /** A system prompt and parameters with a name. */

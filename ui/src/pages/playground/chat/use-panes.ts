@@ -1,9 +1,9 @@
 import { useParams } from "@tanstack/react-router";
 import { useMemo } from "react";
+import { useLocal } from "@/app/local";
 import { useChatsOf } from "@/data/chats";
 import { type RunningModel, useConstraintsOf } from "@/data/inference";
 import { useSetUrl, useUrl } from "@/kit/url-state";
-import { useLocal } from "./local";
 import { pathOf, type Turn } from "./tree";
 import { useChosen } from "./use-conversation";
 

@@ -1,4 +1,5 @@
 import { type FormEvent, type ReactNode, useState } from "react";
+import { useLocal } from "@/app/local";
 import { useEmbed } from "@/data/inference";
 import { useFormat } from "@/i18n";
 import { Button } from "@/kit/button";
@@ -7,7 +8,6 @@ import { ErrorNote } from "@/kit/error-state";
 import { Field } from "@/kit/field";
 import { TextArea } from "@/kit/inputs";
 import { Panel } from "@/kit/panel";
-import { useLocal } from "../chat/local";
 import { useT } from "../t";
 import { linesOf, norm } from "./math";
 import { Matrix } from "./matrix";

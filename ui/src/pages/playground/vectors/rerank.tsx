@@ -1,4 +1,5 @@
 import { type FormEvent, type ReactNode, useState } from "react";
+import { useLocal } from "@/app/local";
 import { BarList } from "@/charts/bar-list";
 import { useRerank } from "@/data/inference";
 import { useFormat } from "@/i18n";
@@ -8,7 +9,6 @@ import { ErrorNote } from "@/kit/error-state";
 import { Field } from "@/kit/field";
 import { TextArea, TextInput } from "@/kit/inputs";
 import { Panel } from "@/kit/panel";
-import { useLocal } from "../chat/local";
 import { useT } from "../t";
 import { linesOf } from "./math";
 import { WithVectorModel } from "./model-field";
