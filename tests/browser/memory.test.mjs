@@ -158,4 +158,15 @@ export default async function () {
     assert.equal(await held(0, "holder"), 0);
     await look(page, "memory-own");
   });
+
+  await step("there is one number for the context, which is not longer than what the model was trained for", async () => {
+    await open("/models/new?pick=small.gguf", "Add a model");
+    await memory.getByText(/^Fits with 2\sk context/).waitFor();
+    await memory.getByText(/^Context of a request: 2,048 tokens \(trained for 2,048, .*8,192 chosen/).waitFor();
+    await page.getByRole("textbox", { name: /^context_size/ }).waitFor();
+    assert.equal(await button("Use 32,768").count(), 0);
+    await open("/models/new?pick=family", "Add a model");
+    await page.getByRole("group", { name: "Files" }).getByRole("radio", { name: /chat-1b/ }).check();
+    await button("Use 32,768").waitFor();
+  });
 }

@@ -248,6 +248,7 @@ impl Subject {
             host_ram_gb: gib(estimate.host_ram),
             host_ram_available_gb: self.host_ram_free.map(gib),
             max_context_that_fits: estimate.max_context_that_fits,
+            trained_for: self.facts.context_train,
             layers_on_gpus: estimate.layers_on_gpus,
             notes,
         }

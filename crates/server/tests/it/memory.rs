@@ -234,6 +234,7 @@ async fn what_does_not_fit_is_told_with_a_value_that_does() {
     let (estimate, warnings) = story.memory(&model).await;
     assert_eq!(estimate["fits"], false, "{estimate}");
     assert_eq!(estimate["per_gpu_gb"].as_array().unwrap().len(), 2);
+    assert!(estimate["trained_for"].is_u64(), "{estimate}");
     assert!(warnings[0]["message"].as_str().unwrap().contains("GPU 0 would hold"), "{warnings:?}");
     let set = remedy(&warnings, "context_size");
     let longest = set["context_size"].as_u64().unwrap();

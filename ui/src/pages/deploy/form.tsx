@@ -56,6 +56,7 @@ export function DeployForm({ given, served = "", longest, beside, unread = false
               before={edit.first.settings}
               onChange={edit.set}
               errorOf={errorOf}
+              trained={longest}
             />
           </Panel>
         </div>

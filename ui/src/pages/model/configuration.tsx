@@ -70,6 +70,7 @@ function Editor({ model, fields, typing }: EditorProps) {
               before={edit.before}
               onChange={edit.set}
               errorOf={edit.errorOf}
+              trained={edit.preview?.vram_estimate?.trained_for ?? null}
             />
           </Panel>
         </fieldset>

@@ -35,7 +35,7 @@ export function Overview({ model }: { model: Model }) {
         <div className="flex min-w-0 flex-col gap-4">
           <Panel title={m.memory.title} actions={<Verdict preview={data} error={error} />}>
             {data ? (
-              <MemoryBars estimate={data.vram_estimate} own={model.served_name} />
+              <MemoryBars preview={data} own={model.served_name} />
             ) : (
               <Skeleton className="h-24" />
             )}

@@ -61,7 +61,12 @@ export const de: typeof en = {
     neededOnly: (need) => `braucht ${need}`,
     unknown: "Der Speicherbedarf ist nicht bekannt.",
     notes: "Was angenommen wurde",
-    most: (tokens) => `Bis zu ${tokens} Tokens Kontext passen.`,
+    context: (tokens, reasons) => `Kontext einer Anfrage: ${tokens} Tokens${reasons && ` (${reasons})`}.`,
+    trained: (tokens) => `trainiert für ${tokens}`,
+    fit: (tokens) => `bis zu ${tokens} passen`,
+    fitInAll: (tokens) => `bis zu ${tokens} passen insgesamt`,
+    chosen: (tokens) => `${tokens} gewählt`,
+    chosenInAll: (tokens) => `${tokens} für alle gewählt`,
     layers: (count) => `${count} Schichten passen auf die GPUs; die anderen bleiben im RAM.`,
   },
   verdict: {

@@ -59,7 +59,13 @@ export const en = {
     neededOnly: (need: string) => `needs ${need}`,
     unknown: "The memory need is not known.",
     notes: "What was assumed",
-    most: (tokens: string) => `Up to ${tokens} tokens of context fit.`,
+    context: (tokens: string, reasons: string) =>
+      `Context of a request: ${tokens} tokens${reasons && ` (${reasons})`}.`,
+    trained: (tokens: string) => `trained for ${tokens}`,
+    fit: (tokens: string) => `up to ${tokens} fit`,
+    fitInAll: (tokens: string) => `up to ${tokens} fit in all`,
+    chosen: (tokens: string) => `${tokens} chosen`,
+    chosenInAll: (tokens: string) => `${tokens} chosen for all`,
     layers: (count: string) => `${count} layers fit on the GPUs; the others stay in RAM.`,
   },
   verdict: {

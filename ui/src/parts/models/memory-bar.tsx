@@ -2,18 +2,20 @@ import type { Item, Schema } from "@/api/types";
 import { type Segment, StackedBar } from "@/charts/stacked-bar";
 import { holders, useGpus, useHost } from "@/data/system";
 import { useFormat } from "@/i18n";
+import { contextOf } from "./settings";
 import { useT } from "./t";
 
 type Estimate = Schema<"MemoryEstimate">;
 const GIB = 1024;
 
 /** What a model needs on each GPU and in RAM, beside who holds the rest. It moves as settings change. */
-export function MemoryBars({ estimate, own }: { estimate: Estimate | null; own?: string }) {
+export function MemoryBars({ preview, own }: { preview: Schema<"DryRun">; own?: string }) {
   const t = useT();
   const format = useFormat();
   const gpus = useGpus().data ?? [];
+  const { vram_estimate: estimate } = preview;
   if (!estimate) return <p className="text-ink-2 text-sm">{t.memory.unknown}</p>;
-  const { max_context_that_fits: most, layers_on_gpus: layers, notes, gpu_indexes: indexes } = estimate;
+  const { layers_on_gpus: layers, notes, gpu_indexes: indexes } = estimate;
   return (
     <div className="flex flex-col gap-4">
       {indexes.map((index, place) => (
@@ -27,7 +29,7 @@ export function MemoryBars({ estimate, own }: { estimate: Estimate | null; own?:
       ))}
       {(indexes.length === 0 || estimate.host_ram_gb >= 0.01) && <RamBar estimate={estimate} />}
       <ul className="flex flex-col gap-0.5 text-ink-2 text-sm">
-        {most !== null && <li>{t.memory.most(format.integer(most))}</li>}
+        <ContextLine preview={preview} />
         {layers !== null && <li>{t.memory.layers(format.integer(layers))}</li>}
       </ul>
       {notes.length > 0 && (
@@ -44,6 +46,21 @@ export function MemoryBars({ estimate, own }: { estimate: Estimate | null; own?:
       )}
     </div>
   );
+}
+
+/** The one context that counts, and why it is no other. */
+function ContextLine({ preview }: { preview: Schema<"DryRun"> }) {
+  const t = useT();
+  const format = useFormat();
+  const { each, users, chosen, trained, fits } = contextOf(preview);
+  if (each === null) return null;
+  const shared = users !== null && users > 1;
+  const reasons = [
+    trained !== null && t.memory.trained(format.integer(trained)),
+    fits !== null && (shared ? t.memory.fitInAll : t.memory.fit)(format.integer(fits)),
+    chosen !== null && (shared ? t.memory.chosenInAll : t.memory.chosen)(format.integer(chosen)),
+  ].filter((it) => it !== false);
+  return <li>{t.memory.context(format.integer(each), reasons.join(", "))}</li>;
 }
 
 type Parts = Schema<"GpuParts">;

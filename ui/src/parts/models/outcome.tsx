@@ -26,7 +26,7 @@ export function Outcome({ preview, error, before, own, onSet }: OutcomeProps) {
       <Panel title={t.memory.title} actions={<Verdict preview={preview} error={error} />}>
         {error !== undefined && error !== null && <ErrorNote error={error} />}
         {preview ? (
-          <MemoryBars estimate={preview.vram_estimate} own={own} />
+          <MemoryBars preview={preview} own={own} />
         ) : (
           !error && <Skeleton className="h-24" />
         )}

@@ -21,12 +21,15 @@ type SettingProps = {
   onValue: (to: unknown) => void;
   onReset: () => void;
   error?: string;
+  /** A better value than the default, for this model; `undefined`: there is none. */
+  tuned: unknown;
   /** One may see it and not change it. */
   locked?: boolean;
 };
 
 /** One setting: its input, what it does, what counts without it, and a way back if it was changed. */
-export function Setting({ field, task, value, changed, onValue, onReset, error, locked }: SettingProps) {
+export function Setting(props: SettingProps) {
+  const { field, task, value, changed, onValue, onReset, error, tuned, locked } = props;
   const t = useT();
   const [bad, setBad] = useState<string>();
   const standard = defaultOf(field, task);
@@ -46,7 +49,7 @@ export function Setting({ field, task, value, changed, onValue, onReset, error, 
       label={<code className="font-mono">{field.name}</code>}
       unit={field.unit}
       error={bad ?? error}
-      help={<Help field={field} task={task} value={value} onUse={onValue} />}
+      help={<Help field={field} task={task} value={value} better={tuned} onUse={onValue} />}
       aside={
         <span className="flex items-center gap-1.5">
           {field.owner_only && <Badge>{t.settings.ownerOnly}</Badge>}
@@ -77,16 +80,20 @@ export function Setting({ field, task, value, changed, onValue, onReset, error, 
   );
 }
 
-type HelpProps = { field: ModelField; task: string; value: unknown; onUse: (to: unknown) => void };
+type HelpProps = Pick<SettingProps, "field" | "task" | "value"> & {
+  better: unknown;
+  onUse: (to: unknown) => void;
+};
 
-function Help({ field, task, value, onUse }: HelpProps) {
+function Help({ field, task, value, better, onUse }: HelpProps) {
   const t = useT();
   const format = useFormat();
   const { min, max } = boundsOf(field);
   const kind = kindOf(field);
   const { tuned } = field;
-  const better = typeof tuned?.value === "number" ? format.decimal(tuned.value, 6) : shown(tuned?.value);
-  const offer = tuned && (tuned.task === null || tuned.task === task) && value !== tuned.value;
+  const written = typeof better === "number" ? format.decimal(better, 6) : shown(better);
+  const offer =
+    tuned && better !== undefined && (tuned.task === null || tuned.task === task) && value !== better;
   const extra = [
     min !== undefined &&
       max !== undefined &&
@@ -102,9 +109,9 @@ function Help({ field, task, value, onUse }: HelpProps) {
       <Prose text={[field.help, ...extra].join(" ")} />
       {offer && (
         <span className="mt-1 block">
-          <Prose text={t.settings.tuned(better, capitalised(tuned.why))} />{" "}
-          <Button size="sm" onClick={() => onUse(tuned.value)}>
-            {t.settings.takeTuned(better)}
+          <Prose text={t.settings.tuned(written, capitalised(tuned.why))} />{" "}
+          <Button size="sm" onClick={() => onUse(better)}>
+            {t.settings.takeTuned(written)}
           </Button>
         </span>
       )}

@@ -8,7 +8,7 @@ import { Skeleton } from "@/kit/skeleton";
 import { useUrlState } from "@/kit/url-state";
 import { useLocked } from "./locked";
 import { Setting } from "./setting";
-import { fieldsOf, SIMPLE, SOURCE, same } from "./settings";
+import { fieldsOf, SIMPLE, SOURCE, same, tunedOf } from "./settings";
 import { useT } from "./t";
 
 type SettingsFormProps = {
@@ -19,6 +19,8 @@ type SettingsFormProps = {
   before: Settings;
   onChange: (name: string, to: unknown) => void;
   errorOf: (name: string) => string | undefined;
+  /** The tokens of context that the model was trained for, if that is known. */
+  trained: number | null;
   /** Shows the path or the repository, too. */
   withSource?: boolean;
 };
@@ -103,6 +105,7 @@ function Group({
   before,
   onChange,
   errorOf,
+  trained,
 }: SettingsFormProps & { fields: ModelField[] }) {
   const locked = useLocked();
   return (
@@ -117,6 +120,7 @@ function Group({
           onValue={(to) => onChange(it.name, to)}
           onReset={() => onChange(it.name, before[it.name])}
           error={errorOf(it.name)}
+          tuned={tunedOf(it, settings, trained)}
           locked={locked(it.name)}
         />
       ))}

@@ -1,4 +1,4 @@
-import type { Model } from "@/api/types";
+import type { Model, Schema } from "@/api/types";
 import type { ModelField, Settings } from "@/data/model-files";
 
 /** The settings that most people look at, in this order; the others are shown with "All". */
@@ -107,6 +107,35 @@ export function capacityOf(command: string[]): Capacity {
   if (context !== null || command.includes("--ctx-size"))
     return { context, users: after("--parallel", "-np"), shared: true };
   return { context: vllm, users: after("--max-num-seqs"), shared: false };
+}
+
+/** The context of a model in tokens, with what it comes from. `each`: what a request gets; `null` is what is not known. */
+export type Context = {
+  each: number | null;
+  users: number | null;
+  chosen: number | null;
+  trained: number | null;
+  fits: number | null;
+};
+
+/** Reads it from a dry run: a request gets what is chosen for it, and no more than the model was trained for. */
+export function contextOf(preview: Pick<Schema<"DryRun">, "command" | "vram_estimate">): Context {
+  const { context: chosen, users, shared } = capacityOf(preview.command);
+  const trained = preview.vram_estimate?.trained_for ?? null;
+  const fits = preview.vram_estimate?.max_context_that_fits ?? null;
+  // llama.cpp shares its context between its slots; vLLM's sequences have one each, as far as the cache goes.
+  const own = chosen !== null && users !== null && shared ? Math.floor(chosen / users) : chosen;
+  const each = own === null ? trained : Math.min(own, trained ?? own);
+  return { each, users: shared ? users : null, chosen, trained, fits };
+}
+
+/** Returns the tuned value of a field, as the gateway's profile sets it: a context is no longer than the model's. */
+export function tunedOf(field: ModelField, settings: Settings, trained: number | null): unknown {
+  const value = field.tuned?.value;
+  if (field.name !== "context_size" || trained === null || typeof value !== "number") return value;
+  const slots = typeof settings.parallel_slots === "number" ? Math.max(1, settings.parallel_slots) : 1;
+  const most = Math.min(value, trained * slots);
+  return typeof field.default === "number" && most <= field.default ? undefined : most;
 }
 
 /** One word of a command, and whether the command before did not have it there. */

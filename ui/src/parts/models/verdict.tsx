@@ -2,7 +2,7 @@ import type { Schema } from "@/api/types";
 import { useFormat } from "@/i18n";
 import type { Format } from "@/i18n/format";
 import { StateShape, type Tone } from "@/kit/badge";
-import { capacityOf } from "./settings";
+import { contextOf } from "./settings";
 import { useT } from "./t";
 
 type DryRun = Schema<"DryRun">;
@@ -27,7 +27,11 @@ export function Verdict({ preview, error }: { preview: DryRun | undefined; error
   const broken = preview.warnings.find(
     (it) => it.severity === "error" && !["vram", "name"].includes(it.category),
   );
-  if (broken) return <Said tone="bad" text={`${text} · ${broken.title}`} why={broken.message} />;
+  if (broken) {
+    // What can't be loaded fits nowhere.
+    const said = broken.category === "files" || broken.field === "local_path";
+    return <Said tone="bad" text={said ? broken.title : `${text} · ${broken.title}`} why={broken.message} />;
+  }
   return <Said tone={tone} text={text} why={why} />;
 }
 
@@ -57,11 +61,9 @@ function memoryOf(preview: DryRun, t: Texts, format: Format): { tone: Tone; text
         : t.verdict.noNeeds(size(need), size(free));
     return { tone: "bad", text: most ? `${text}; ${t.verdict.upTo(format.integer(most))}` : text };
   }
-  const { context, users, shared } = capacityOf(preview.command);
-  if (context === null) return { tone: "ok", text: t.verdict.fits };
-  // llama.cpp shares its context between its slots; vLLM's sequences have one each, as far as the cache goes.
-  if (users === null || !shared) return { tone: "ok", text: t.verdict.fitsWith(tokens(context, format)) };
-  const each = Math.floor(context / users);
+  const { each, users } = contextOf(preview);
+  if (each === null) return { tone: "ok", text: t.verdict.fits };
+  if (users === null) return { tone: "ok", text: t.verdict.fitsWith(tokens(each, format)) };
   return { tone: "ok", text: t.verdict.fitsUsers(tokens(each, format), format.integer(users)) };
 }
 

@@ -55,6 +55,8 @@ view! {
         pub(crate) host_ram_available_gb: Option<f64>,
         /// Tokens.
         pub(crate) max_context_that_fits: Option<u64>,
+        /// Tokens of context that the model was trained for; `null` if its files don't say so.
+        pub(crate) trained_for: Option<u64>,
         /// Where the engine chooses and not all of them fit; the others stay in RAM.
         pub(crate) layers_on_gpus: Option<u64>,
         pub(crate) notes: Vec<String>,
