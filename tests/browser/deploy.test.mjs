@@ -31,7 +31,9 @@ export default async function () {
   await test("a name that is taken is told before the model is saved, and nobody is asked to start it anyway", async () => {
     await api("POST", "/admin/models", { served_name: "taken", engine_type: "llamacpp", local_path: "tiny.gguf" });
     await open("pick=tiny.gguf");
-    await page.getByLabel("Served name").fill("taken");
+    const served = page.getByLabel("Served name");
+    await until("the name that the gateway fills in", async () => (await served.getAttribute("placeholder")) === "tiny");
+    await served.fill("taken");
     await page.getByText("This can't be saved: a name is taken.").waitFor();
     assert.equal(await button("Save and start anyway").count(), 0);
     page.allow(/^409 POST \/admin\/models$/);

@@ -38,7 +38,10 @@ async fn what_is_left_open_comes_from_the_files() {
             ("tiny-bert-embed", "vllm", "embed", None, "tiny-bert-embed"),
             ("one", "llamacpp", "generate", None, "one"),
         ] {
-            let made = owner.post("/admin/models", &json!({ "local_path": path })).await.expect(201);
+            let body = json!({ "local_path": path });
+            let preview = owner.post("/admin/models/dry-run", &body).await.expect(200);
+            assert_eq!(preview["served_name"], name, "{path}");
+            let made = owner.post("/admin/models", &body).await.expect(201);
             let found = (&made["engine_type"], &made["task"], &made["served_name"]);
             assert_eq!(found, (&json!(engine), &json!(task), &json!(name)), "{path}");
             assert_eq!(made.get("pooling").cloned().unwrap_or_default(), json!(pooling), "{path}");

@@ -7,12 +7,14 @@ import { useT } from "./t";
 
 type BasicsProps = {
   draft: Draft;
+  /** The served name that the gateway gives the model if none is typed. */
+  filledIn: string | undefined;
   onChange: (part: Partial<Draft>) => void;
   errorOf: (name: string) => string | undefined;
 };
 
 /** Names, engine and task of a new model. */
-export function Basics({ draft, onChange, errorOf }: BasicsProps) {
+export function Basics({ draft, filledIn, onChange, errorOf }: BasicsProps) {
   const t = useT();
   const m = useModelT();
   const fileError = errorOf("local_path") ?? errorOf("repo_id");
@@ -22,12 +24,18 @@ export function Basics({ draft, onChange, errorOf }: BasicsProps) {
         <TextInput
           value={draft.served}
           onValue={(served) => onChange({ served })}
+          placeholder={filledIn}
           autoComplete="off"
           spellCheck={false}
         />
       </Field>
       <Field label={t.label} help={t.labelHelp} error={errorOf("name")}>
-        <TextInput value={draft.name} onValue={(name) => onChange({ name })} autoComplete="off" />
+        <TextInput
+          value={draft.name}
+          onValue={(name) => onChange({ name })}
+          placeholder={draft.served || filledIn}
+          autoComplete="off"
+        />
       </Field>
       <Field label={t.engine} error={errorOf("engine_type")}>
         <div>

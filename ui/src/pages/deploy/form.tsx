@@ -45,7 +45,12 @@ export function DeployForm({ given, served = "", longest, beside, unread = false
       <div className="grid items-start gap-4 xl:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
         <div className="flex min-w-0 flex-col gap-4">
           <Panel title={t.basics}>
-            <Basics draft={draft} onChange={edit.change} errorOf={errorOf} />
+            <Basics
+              draft={draft}
+              filledIn={edit.preview.data?.served_name}
+              onChange={edit.change}
+              errorOf={errorOf}
+            />
           </Panel>
           {beside && <Beside beside={beside} settings={draft.settings} onChange={edit.set} />}
           <Panel title={t.settings}>

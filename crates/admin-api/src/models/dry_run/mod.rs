@@ -101,6 +101,7 @@ async fn preview(app: &App, model: &Model) -> Outcome<DryRun> {
         preview.env.iter().map(|(name, value)| (name.clone(), shown(name, value))).collect();
     let owned = |it: &&String| owned::argument(model.engine, it).is_some();
     Ok(DryRun {
+        served_name: model.served_name.clone(),
         command_str: pasted(model, &preview),
         gateway_options: preview.command.iter().filter(owned).cloned().collect(),
         command: preview.command,

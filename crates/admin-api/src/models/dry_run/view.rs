@@ -13,6 +13,8 @@ view! {
     /// What a start would run.
     #[derive(Debug)]
     pub(crate) struct DryRun: "DryRun" {
+        /// The served name that the record has or would get.
+        pub(super) served_name: String,
         pub(super) command: Vec<String>,
         /// The options of `command` that only the gateway sets: where the engine listens, what it serves under which name.
         pub(super) gateway_options: Vec<String>,
