@@ -61,7 +61,7 @@ export function DeployForm({ given, served = "", longest, beside, unread = false
               before={edit.first.settings}
               onChange={edit.set}
               errorOf={errorOf}
-              trained={longest}
+              trained={longest ?? edit.preview.data?.vram_estimate?.trained_for ?? null}
             />
           </Panel>
         </div>

@@ -92,7 +92,7 @@ export function Failures({ models = [] }: { models?: Model[] }) {
       </div>
       {hidden > 0 && (
         <div className="border-line border-t px-2 py-1">
-          <Button size="sm" look="quiet" aria-pressed={showSeen} onClick={() => setShowSeen(!showSeen)}>
+          <Button size="sm" look="quiet" onClick={() => setShowSeen(!showSeen)}>
             {showSeen ? t.failures.hideSeen : t.failures.showSeen(hidden)}
           </Button>
         </div>

@@ -91,10 +91,12 @@ async fn preview(app: &App, model: &Model) -> Outcome<DryRun> {
     warnings.extend(not_fetched(app, model, &preview).await?);
     let (said, trained_for) = file_checks::warnings(app, model, &preview).await?;
     warnings.extend(said);
+    let memory = estimate::report(app, model, &preview).await?;
     if !preview.simulator {
+        // Files of the hub are looked at by the estimate only.
+        let trained_for = trained_for.or(memory.estimate.as_ref().and_then(|it| it.trained_for));
         warnings.extend(plain_defaults(model, trained_for));
     }
-    let memory = estimate::report(app, model, &preview).await?;
     warnings.extend(memory.warnings);
     let valid = warnings.iter().all(|it| it.severity != Severity::Error);
     let env: Map<String, Value> =
