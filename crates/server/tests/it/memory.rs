@@ -431,6 +431,11 @@ async fn what_can_not_be_known_is_null_with_the_reason() {
     fs::copy(models.join("tiny-llama-Q8_0.gguf"), snapshot.join("tiny-Q8_0.gguf")).unwrap();
     let (estimate, _) = story.memory(&gguf_online).await;
     assert_eq!(estimate["fits"], true);
+    // The tuned context, too, is no longer than that of the model.
+    let preview = story.dry_run(&gguf_online).await;
+    let mut warnings = preview["warnings"].as_array().unwrap().iter();
+    let told = warnings.find(|it| it["category"] == "defaults").unwrap();
+    assert_eq!(told["set"].get("context_size"), None, "{told}");
     fs::copy(models.join("tiny-llama-Q4_0.gguf"), snapshot.join("tiny-Q4_0.gguf")).unwrap();
     assert_eq!(story.memory(&gguf_online).await.0, Value::Null, "which one, only the engine knows");
     let named = with(gguf_online, &json!({ "repo_id": "org/tiny-GGUF:Q8_0" }));

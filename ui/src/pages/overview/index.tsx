@@ -15,7 +15,7 @@ import { ModelList } from "./model-list";
 import { OwnModels, OwnRequests } from "./own";
 import { Traffic } from "./traffic";
 
-/** So many models fill a column beside the machine and the failures; fewer stand beside the machine only. */
+/** The least number of models that fill a column beside the machine and the failures. */
 const MANY = 6;
 
 /** Beside each other is what is about equally high, so that little leaves no half of the page empty. */
