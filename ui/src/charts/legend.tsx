@@ -35,7 +35,10 @@ export function Legend({ pane, at, time, only, onOnly }: LegendProps) {
               only && !alone && "text-ink-3",
             )}
           >
-            <span aria-hidden className={cn("h-0.5 w-3", DOTS[((series.color ?? index + 1) - 1) % 6])} />
+            <span
+              aria-hidden
+              className={cn(pane.bars ? "size-2" : "h-0.5 w-3", DOTS[((series.color ?? index + 1) - 1) % 6])}
+            />
             {series.label}
             <span className="text-ink-2">
               {value === null || value === undefined ? "–" : pane.write(value)}

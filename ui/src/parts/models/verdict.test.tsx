@@ -9,7 +9,7 @@ const warning = (change: Partial<DryRun["warnings"][number]>) =>
 const preview = (warnings: DryRun["warnings"]) =>
   ({
     command: ["llama-server", "--ctx-size", "8192"],
-    vram_estimate: { fits: true, trained_for: 2048, max_context_that_fits: 2048 },
+    vram_estimate: { fits: true, trained_for: 2048, max_context_that_fits: 2048, notes: [] },
     warnings,
   }) as unknown as DryRun;
 const said = (warnings: DryRun["warnings"]) =>
