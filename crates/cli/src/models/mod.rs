@@ -121,7 +121,7 @@ pub(crate) fn command() -> Command {
             Command::new("files").about("Lists the folders of the models base directory that hold models"),
             Command::new("inspect")
                 .about("Shows what a folder or GGUF file is, and which engine suits it")
-                .arg(positional("FOLDER", "Relative to the models base directory")),
+                .arg(complete::paths(positional("FOLDER", "Relative to the models base directory"))),
             Command::new("test")
                 .about("Sends one small request to each of these running models")
                 .arg(models()),
@@ -145,7 +145,11 @@ fn values(command: Command) -> Command {
             "The engine (default for a new model: the one that suits its files)",
         ),
         one_of("task", ["generate", "embed"], "The task (default for a new model: the one of its files)"),
-        option("path", "PATH", "Folder or GGUF file, relative to the models base directory (`local_path`)"),
+        complete::paths(option(
+            "path",
+            "PATH",
+            "Folder or GGUF file, relative to the models base directory (`local_path`)",
+        )),
         option("repo", "REPO", "Repository of the model hub (`repo_id`)"),
         complete::assignments(
             many(
