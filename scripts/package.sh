@@ -109,6 +109,7 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 0) \
 
 image=gantry-${VERSION}-$architecture.oci.tar
 cp "$root/usr/bin/gantry" "$work/gantry"
+say "packing the image: a first run compiles xtask for some minutes"
 cargo xtask image "$work/gantry" "$PACKAGES/$image"
 
 cd "$PACKAGES"

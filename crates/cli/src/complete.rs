@@ -1,5 +1,5 @@
 //! Shell completion. The shell's script runs this program with [`VARIABLE`] set at each Tab, and gets verbs, options,
-//! fields, and the names that the gateway knows.
+//! fields, and the names and model files that the gateway knows.
 //!
 //! A Tab must not hang and must not fail: if the gateway does not answer at once, no names are offered. Other people
 //! choose the names, so names that a shell could read as more than one plain word are left out.
@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::{
     exit::{Failure, Outcome},
-    http::Client,
+    http::{Client, query},
     options::option,
     session::Sessions,
     target::{self, Target},
@@ -69,10 +69,12 @@ struct Source {
     path: &'static str,
     word: &'static str,
     about: &'static str,
+    /// Only entries with this value in this field.
+    only: Option<(&'static str, &'static str)>,
 }
 
 const fn source(path: &'static str, word: &'static str, about: &'static str) -> Source {
-    Source { path, word, about }
+    Source { path, word, about, only: None }
 }
 
 /// Lists for each kind of name, tried in order until one answers. The second list is for callers who may not read the
@@ -84,6 +86,11 @@ const MODELS: &[Source] = &[
 const KEYS: &[Source] =
     &[source("/admin/keys?limit=500", "name", "prefix"), source("/auth/keys?limit=500", "name", "prefix")];
 const ORGS: &[Source] = &[source("/admin/orgs?limit=500", "name", "id")];
+/// The list also has the models that run here, which other verbs change.
+const REGISTRY: &[Source] = &[Source {
+    only: Some(("source", "manual")),
+    ..source("/admin/models/registry?limit=500", "served_name", "task")
+}];
 const TOKENS: &[Source] = &[source("/auth/tokens?limit=500", "name", "prefix")];
 const USERS: &[Source] = &[source("/admin/users?limit=500", "username", "role")];
 
@@ -99,6 +106,10 @@ pub(crate) fn orgs(arg: Arg) -> Arg {
     named(arg, ORGS)
 }
 
+pub(crate) fn registry(arg: Arg) -> Arg {
+    named(arg, REGISTRY)
+}
+
 pub(crate) fn tokens(arg: Arg) -> Arg {
     named(arg, TOKENS)
 }
@@ -111,6 +122,14 @@ fn named(arg: Arg, sources: &'static [Source]) -> Arg {
     arg.add(ArgValueCompleter::new(|current: &OsStr| {
         let found = asked(sources).unwrap_or_default();
         candidates(current, found.into_iter().map(|(word, about)| (word, Some(about))))
+    }))
+}
+
+/// Folders of the models base directory, and GGUF files in the folder that is being typed.
+pub(crate) fn paths(arg: Arg) -> Arg {
+    arg.add(ArgValueCompleter::new(|current: &OsStr| {
+        let found = paths_beside(&current.to_string_lossy()).unwrap_or_default();
+        candidates(current, found.into_iter().map(|(path, about)| (path, Some(about))))
     }))
 }
 
@@ -174,6 +193,52 @@ fn is_one_word(text: &str) -> bool {
 
 /// Asks the gateway of this command line for names, and returns each with its explanation.
 fn asked(sources: &[Source]) -> Outcome<BTreeMap<String, String>> {
+    let text = |it: &Value| it.as_str().map_or_else(|| it.to_string(), str::to_owned);
+    let found: Option<BTreeMap<_, _>> = ask(async |client: &Client| {
+        for source in sources {
+            if let Ok(answer) = client.get(source.path).await {
+                let is_wanted = |it: &&Value| source.only.is_none_or(|(field, value)| it[field] == value);
+                let wanted = answer.list().iter().filter(is_wanted);
+                return Some(wanted.map(|it| (text(&it[source.word]), text(&it[source.about]))).collect());
+            }
+        }
+        None
+    })?;
+    Ok(found.unwrap_or_default())
+}
+
+/// Returns the folders that hold models, and the GGUF files in the folder of `current`, each with what it is. If the
+/// files are not there in time, the folders are returned.
+fn paths_beside(current: &str) -> Outcome<BTreeMap<String, String>> {
+    let mut found = BTreeMap::new();
+    ask(async |client: &Client| {
+        let folders = client.get("/admin/models/local-folders?limit=500").await.ok()?;
+        let mut is_loose = false;
+        for folder in folders.list() {
+            match folder["path"].as_str()? {
+                // Files lie in the base directory itself.
+                "." => is_loose = true,
+                path => drop(found.insert(path.to_owned(), "folder".to_owned())),
+            }
+        }
+        let folder = match current.rsplit_once('/') {
+            Some((folder, _)) => folder,
+            None if is_loose => ".",
+            None => return Some(()),
+        };
+        let asked = query(&[("folder", folder.to_owned())]);
+        let inside = client.get(&format!("/admin/models/inspect-folder{asked}")).await.ok()?;
+        for group in inside.json["gguf_groups"].as_array()? {
+            let quantisation = group["quant_type"].as_str().unwrap_or_default();
+            found.insert(group["path"].as_str()?.to_owned(), quantisation.to_owned());
+        }
+        Some(())
+    })?;
+    Ok(found)
+}
+
+/// Asks the gateway of this command line; `None` if it does not answer in time.
+fn ask<T>(look: impl AsyncFnOnce(&Client) -> Option<T>) -> Outcome<Option<T>> {
     let words: Vec<String> = ["url", "context"]
         .into_iter()
         .filter_map(|name| Some([format!("--{name}"), word_after(&format!("--{name}"))?]))
@@ -184,22 +249,11 @@ fn asked(sources: &[Source]) -> Outcome<BTreeMap<String, String>> {
     let login = target.login(&matches, &sessions)?;
     let client = Client::new(target.gateway, login);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let list = runtime.block_on(async {
-        let look = async {
-            for source in sources {
-                if let Ok(answer) = client.get(source.path).await {
-                    return Some((source, answer));
-                }
-            }
-            None
-        };
-        tokio::time::timeout(PATIENCE, look).await.ok().flatten()
-    });
+    let found =
+        runtime.block_on(async { tokio::time::timeout(PATIENCE, look(&client)).await.ok().flatten() });
     // Do not wait for a host name that is still being resolved.
     runtime.shutdown_background();
-    let Some((source, answer)) = list else { return Ok(BTreeMap::new()) };
-    let text = |it: &Value| it.as_str().map_or_else(|| it.to_string(), str::to_owned);
-    Ok(answer.list().iter().map(|it| (text(&it[source.word]), text(&it[source.about]))).collect())
+    Ok(found)
 }
 
 /// Parses the options that select the gateway, separately from the unfinished rest of the line.

@@ -11,6 +11,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::{
+    complete,
     cx::Cx,
     exit::{Failure, Outcome},
     gateway_options::connected,
@@ -48,7 +49,7 @@ pub(crate) fn command() -> Command {
     let set = Command::new("set")
         .visible_alias("change")
         .about("Changes an entry; fields that are not given stay as they are")
-        .arg(name())
+        .arg(complete::registry(name()))
         .args([
             many("address", "URL", "New address; can be given several times"),
             task(),
@@ -60,7 +61,8 @@ pub(crate) fn command() -> Command {
         .after_help(
             "If you change the address, give the key again: a stored key is never sent to a new address.\n  gantry registry set qwen --address http://10.0.0.5:8000 --address http://10.0.0.7:8000",
         );
-    let remove = Command::new("remove").visible_alias("rm").about("Removes an entry").arg(name());
+    let remove =
+        Command::new("remove").visible_alias("rm").about("Removes an entry").arg(complete::registry(name()));
     connected(Command::new("registry").about("Engines elsewhere: list, add, change, remove"))
         .subcommand_required(true)
         .subcommands([list, add, set, remove])

@@ -210,7 +210,9 @@ async fn top(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         ]);
         for row in answer.list() {
             let times = ["p50_ms", "p95_ms"].map(|it| count(&row[it]));
-            table.row(std::iter::once(cell(&row["group"])).chain(sums(row)).chain(times));
+            let gone = if row["deleted"] == true { " (deleted)" } else { "" };
+            let name = format!("{}{gone}", cell(&row["group"]));
+            table.row(std::iter::once(name).chain(sums(row)).chain(times));
         }
         cx.out.table(&table)?;
         if answer.list().is_empty() {

@@ -44,6 +44,7 @@ const VERSIONS: &[Version] = versions! {
     14 => "0014_wishes",
     15 => "0015_chat_labels",
     16 => "0016_password_links",
+    17 => "0017_deleted_names",
 };
 
 /// Returns number and file name (without `.sql`) of every schema version, oldest first. They are the same for both

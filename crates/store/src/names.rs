@@ -1,7 +1,8 @@
 //! Names that must be unique beyond what an index can check: those by which requests choose a model (of a model, an
-//! adapter or a registry entry), and those of users and organisations in the spelling of older versions.
+//! adapter or a registry entry), and those of users and organisations in the spelling of older versions. Also the names
+//! that stay when what had them is deleted.
 
-use gantry_domain::{ModelId, name};
+use gantry_domain::{ModelId, OrgId, UserId, name};
 
 use crate::{Constraint, StoreError, StoreResult, Tx, page::clean, tx::on_db};
 
@@ -10,6 +11,18 @@ use crate::{Constraint, StoreError, StoreResult, Tx, page::clean, tx::on_db};
 pub(crate) enum NamedTable {
     Orgs,
     Users,
+}
+
+/// The statement that keeps the names that another one selects. A database that was changed by hand may give a number
+/// twice: then the later name counts.
+macro_rules! kept {
+    ($names:expr) => {
+        concat!(
+            "INSERT INTO deleted_names (kind, former_id, org_id, name) ",
+            $names,
+            " ON CONFLICT (kind, former_id) DO UPDATE SET org_id = excluded.org_id, name = excluded.name"
+        )
+    };
 }
 
 impl Tx {
@@ -66,5 +79,26 @@ impl Tx {
             Some((param, format!("{whose} is served as `{name}`")))
         };
         Ok(wanted.into_iter().find_map(found))
+    }
+
+    /// Keeps the names of a user who is about to be deleted, and of the user's keys, for reports of usage.
+    pub(crate) async fn keep_names_of_user(&mut self, id: UserId) -> StoreResult<()> {
+        const SQL: &str = kept!(
+            "SELECT 'user', id, org_id, username FROM users WHERE id = $1 \
+             UNION ALL SELECT 'key', id, org_id, name FROM api_keys WHERE user_id = $1"
+        );
+        on_db!(self, |conn| sqlx::query(SQL).bind(id.0).execute(conn).await.map(drop))?;
+        Ok(())
+    }
+
+    /// Keeps the names of an organisation that is about to be deleted, and of its users and keys, for reports of usage.
+    pub(crate) async fn keep_names_of_org(&mut self, id: OrgId) -> StoreResult<()> {
+        const SQL: &str = kept!(
+            "SELECT 'org', id, id, name FROM orgs WHERE id = $1 \
+             UNION ALL SELECT 'user', id, org_id, username FROM users WHERE org_id = $1 \
+             UNION ALL SELECT 'key', id, org_id, name FROM api_keys WHERE org_id = $1"
+        );
+        on_db!(self, |conn| sqlx::query(SQL).bind(id.0).execute(conn).await.map(drop))?;
+        Ok(())
     }
 }

@@ -188,12 +188,13 @@ impl Tx {
         Ok(row.map(Org::from))
     }
 
-    /// Deletes the organisation with its users, sessions and keys. Its usage rows stay.
+    /// Deletes the organisation with its users, sessions and keys. Its usage rows stay, and the names for reports of usage.
     pub async fn delete_org(&mut self, id: OrgId) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM orgs WHERE id = $1";
         // The delete also removes keys and sessions, in an order that the database chooses.
         self.take_lock(AdvisoryLock::Upkeep).await?;
         self.changes_catalog = true;
+        self.keep_names_of_org(id).await?;
         let rows = on_db!(self, |conn| {
             sqlx::query(SQL).bind(id.0).execute(conn).await.map(|done| done.rows_affected())
         })?;

@@ -284,12 +284,13 @@ impl Tx {
         row.map(User::try_from).transpose()
     }
 
-    /// Deletes the user with their sessions and keys. Their usage rows stay.
+    /// Deletes the user with their sessions and keys. Their usage rows stay, and their names for reports of usage.
     pub async fn delete_user(&mut self, id: UserId) -> StoreResult<bool> {
         const SQL: &str = "DELETE FROM users WHERE id = $1";
         // The delete also removes keys and sessions, in an order that the database chooses.
         self.take_lock(AdvisoryLock::Upkeep).await?;
         self.changes_catalog = true;
+        self.keep_names_of_user(id).await?;
         let rows = on_db!(self, |conn| {
             sqlx::query(SQL).bind(id.0).execute(conn).await.map(|done| done.rows_affected())
         })?;

@@ -22,7 +22,7 @@ view! {
     /// The requests of one model, key, user or organisation.
     #[derive(Debug)]
     pub(crate) struct GroupView {
-        /// What people call it.
+        /// What people call it; the last name of what was deleted.
         group: String,
         group_id: Option<i64> as nullable(id()),
         /// The group has an id, and nothing that the caller may see has that id any more.
@@ -42,13 +42,9 @@ view! {
 }
 
 impl GroupView {
-    /// Makes the view for a caller who sees all organisations (`all`) or only their own. To the latter, an object that
-    /// moved to another organisation looks like a deleted one, and nothing shows the difference.
-    fn new(by: GroupBy, group: UsageGroup, all: bool) -> Self {
-        let UsageGroup { id, name, key_prefix, sums, p50_ms, p95_ms } = group;
-        let deleted = id.is_some() && name.is_none();
+    fn new(by: GroupBy, group: UsageGroup) -> Self {
+        let UsageGroup { id, name, deleted, key_prefix, sums, p50_ms, p95_ms } = group;
         let known = name.clone().unwrap_or_default();
-        let gone = if all { " (deleted)" } else { "" };
         let shown = match (by, id) {
             (GroupBy::Key, None) => "browser sessions".to_owned(),
             (GroupBy::User, None) => "keys without a user".to_owned(),
@@ -58,14 +54,11 @@ impl GroupView {
             (GroupBy::Model, _) if known.is_empty() => "no model".to_owned(),
             (GroupBy::Key, Some(id)) => {
                 let prefix = key_prefix.clone().unwrap_or_else(|| format!("key {id}"));
-                if deleted {
-                    format!("{prefix}{gone}")
-                } else {
-                    format!("{prefix} {known}").trim().to_owned()
-                }
+                format!("{prefix} {known}").trim().to_owned()
             }
-            (GroupBy::User, Some(id)) if deleted => format!("user {id}{gone}"),
-            (GroupBy::Org, Some(id)) if deleted => format!("organisation {id}{gone}"),
+            // It moved to another organisation, or was deleted before names were kept.
+            (GroupBy::User, Some(id)) if name.is_none() => format!("user {id}"),
+            (GroupBy::Org, Some(id)) if name.is_none() => format!("organisation {id}"),
             (GroupBy::Model, _) | (GroupBy::User | GroupBy::Org, Some(_)) => known,
         };
         Self {
@@ -124,6 +117,5 @@ pub(crate) async fn groups(app: &App, of: Scoped, grouping: Grouping) -> Outcome
     let _place = app.bounds.long_reads.begin(asks).await?;
     let mut tx = app.store.read().await?;
     let (groups, total) = tx.usage_groups(&filter, by, sort, page.limit, page.offset, org).await?;
-    let all = org.is_none();
-    Ok(Listed(groups.into_iter().map(|it| GroupView::new(by, it, all)).collect(), total))
+    Ok(Listed(groups.into_iter().map(|it| GroupView::new(by, it)).collect(), total))
 }

@@ -2,6 +2,7 @@
 
 mod fields;
 mod form;
+mod inspect;
 mod show;
 mod wait;
 
@@ -119,9 +120,7 @@ pub(crate) fn command() -> Command {
                     )),
             ),
             Command::new("files").about("Lists the folders of the models base directory that hold models"),
-            Command::new("inspect")
-                .about("Shows what a folder or GGUF file is, and which engine suits it")
-                .arg(positional("FOLDER", "Relative to the models base directory")),
+            inspect::command(),
             Command::new("test")
                 .about("Sends one small request to each of these running models")
                 .arg(models()),
@@ -145,7 +144,11 @@ fn values(command: Command) -> Command {
             "The engine (default for a new model: the one that suits its files)",
         ),
         one_of("task", ["generate", "embed"], "The task (default for a new model: the one of its files)"),
-        option("path", "PATH", "Folder or GGUF file, relative to the models base directory (`local_path`)"),
+        complete::paths(option(
+            "path",
+            "PATH",
+            "Folder or GGUF file, relative to the models base directory (`local_path`)",
+        )),
         option("repo", "REPO", "Repository of the model hub (`repo_id`)"),
         complete::assignments(
             many(
@@ -175,7 +178,7 @@ pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {
         "set" => set(cx, sub).await,
         "dry-run" => show::dry_run(cx, sub).await,
         "files" => show::files(cx).await,
-        "inspect" => show::inspect(cx, text(sub, "FOLDER").unwrap_or_default()).await,
+        "inspect" => inspect::run(cx, text(sub, "FOLDER").unwrap_or_default()).await,
         "test" => each(cx, &all, async |it| show::test(cx, &find(cx, it).await?).await).await,
         "logs" => show::logs(cx, sub, &find(cx, named()).await?).await,
         "archive" | "unarchive" => each(cx, &all, async |it| archive(cx, it, verb == "archive").await).await,

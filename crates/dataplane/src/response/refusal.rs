@@ -138,7 +138,7 @@ pub(crate) fn engine_refused(mut departed: Departed, refused: EngineRefusal) -> 
         return Refusal::new(ApiError::new(ErrorCode::BadUpstream, message), None).answer(departed);
     }
     let request_id = headers::text(&departed.meter.origin.request_id);
-    let managed = departed.route.engine.is_some();
+    let managed = departed.route.engine;
     let typed = endpoint.types_errors();
     let body = match engine_error::shape(status, &refused.body, request_id, managed, typed) {
         Shaped::Own(error) => {

@@ -3,7 +3,7 @@
 //! 0.10.1; llama-server `{"error":{"code":400,"message":…,"type":…}}`.
 
 use bytes::Bytes;
-use gantry_domain::{ApiError, ErrorCode, endpoint::Endpoint};
+use gantry_domain::{ApiError, ErrorCode, diagnosis, endpoint::Endpoint, model::EngineKind};
 use serde_json::{Map, Value, json};
 
 use crate::upstream::breaker::Verdict;
@@ -17,15 +17,21 @@ pub(crate) enum Shaped {
     Engine(Bytes),
 }
 
-/// Shapes an answer that is not a success. `status` is the engine's; `managed` says whether the gateway started it; `typed`
+/// Shapes an answer that is not a success. `status` is the engine's; `managed` is the engine if the gateway started it; `typed`
 /// adds `"type": "error"`.
-pub(crate) fn shape(status: u16, body: &Bytes, request_id: &str, managed: bool, typed: bool) -> Shaped {
+pub(crate) fn shape(
+    status: u16,
+    body: &Bytes,
+    request_id: &str,
+    managed: Option<EngineKind>,
+    typed: bool,
+) -> Shaped {
     let parsed: Option<Value> = serde_json::from_slice(body).ok();
     let message = parsed.as_ref().and_then(message);
     match (status, message.as_deref()) {
         (401, _) => Shaped::Own(ApiError::new(
             ErrorCode::EngineKeyMismatch,
-            if managed {
+            if managed.is_some() {
                 "the engine refuses the gateway's key: an operator has to apply the model"
             } else {
                 "the engine refuses the key that the registry has for it: an operator has to enter another `api_key`"
@@ -42,6 +48,7 @@ pub(crate) fn shape(status: u16, body: &Bytes, request_id: &str, managed: bool, 
             Shaped::Engine(body.clone())
         }
         _ => {
+            let message = message.map(|it| with_fields(it, managed));
             let mut shaped = reshaped(status, parsed.as_ref(), message, request_id);
             if typed {
                 shaped["type"] = "error".into();
@@ -106,6 +113,17 @@ pub(crate) fn message(body: &Value) -> Option<String> {
     let candidates = [&body["error"]["message"], &body["error"], &body["message"], &body["detail"]];
     // A list under `detail` is pydantic's; its text is better than none.
     candidates.into_iter().find_map(text).or_else(|| body.get("detail").map(Value::to_string))
+}
+
+/// Adds which fields of the model set what the engine requires. Engines name their own arguments, which nobody types who
+/// lets the gateway start them.
+fn with_fields(message: String, managed: Option<EngineKind>) -> String {
+    let fields = managed.map(|engine| diagnosis::required_fields(&message, engine)).unwrap_or_default();
+    if fields.is_empty() {
+        return message;
+    }
+    let fields: Vec<_> = fields.iter().map(|it| format!("`{it}`")).collect();
+    format!("{message}. An operator sets {} of the model, and applies it", fields.join(" and "))
 }
 
 fn reshaped(status: u16, body: Option<&Value>, message: Option<String>, request_id: &str) -> Value {
@@ -178,7 +196,7 @@ mod tests {
     use super::*;
 
     fn shaped(status: u16, body: &str) -> Value {
-        match shape(status, &Bytes::from(body.to_owned()), "r", true, false) {
+        match shape(status, &Bytes::from(body.to_owned()), "r", Some(EngineKind::Vllm), false) {
             Shaped::Engine(bytes) => serde_json::from_slice(&bytes).unwrap(),
             Shaped::Own(error) => error.body("r"),
         }
@@ -245,7 +263,7 @@ mod tests {
         ] {
             let body = llama(text);
             assert_eq!(meant(500, &body, Endpoint::ChatCompletions), (400, Verdict::Success), "{text}");
-            let Shaped::Engine(bytes) = shape(400, &body, "r", true, false) else { panic!() };
+            let Shaped::Engine(bytes) = shape(400, &body, "r", None, false) else { panic!() };
             let got: Value = serde_json::from_slice(&bytes).unwrap();
             assert_eq!(
                 (&got["error"]["code"], &got["error"]["message"]),
@@ -269,7 +287,7 @@ mod tests {
     #[test]
     fn our_own_shape_passes_as_it_is() {
         let body = Bytes::from_static(br#"{ "error": {"message":"m","type":"t","param":null,"code":"c"} }"#);
-        assert_eq!(shape(400, &body, "r", true, false), Shaped::Engine(body.clone()));
+        assert_eq!(shape(400, &body, "r", None, false), Shaped::Engine(body.clone()));
     }
 
     #[test]
@@ -278,7 +296,7 @@ mod tests {
             r#"{"type":"error","error":{"type":"BadRequestError","message":"m"}}"#,
             r#"{"error":{"message":"m","type":"t","param":null,"code":"c"}}"#,
         ] {
-            let Shaped::Engine(bytes) = shape(400, &Bytes::from(body.to_owned()), "r", true, true) else {
+            let Shaped::Engine(bytes) = shape(400, &Bytes::from(body.to_owned()), "r", None, true) else {
                 panic!()
             };
             let got: Value = serde_json::from_slice(&bytes).unwrap();

@@ -140,3 +140,20 @@ async fn several_answers_are_all_counted() {
         }
     }
 }
+
+#[tokio::test]
+async fn what_an_engine_was_not_started_with_is_named_as_a_field_of_the_model() {
+    let arguments = "sim:m --served-model-name m --api-key internal";
+    let tools = r#""tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]"#;
+    let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"hi"}}],{tools}}}"#);
+    let said = "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set";
+    let ours =
+        "An operator sets `enable_auto_tool_choice` and `tool_call_parser` of the model, and applies it";
+    let (_gateway, mut client) = gateway(arguments, EngineKind::Vllm).await;
+    let got = client.ask(&post("/v1/chat/completions", KEY, "", &body)).await;
+    assert_eq!((got.status, &got.json()["error"]["message"]), (400, &format!("{said}. {ours}").into()));
+    // The operator of an engine of the registry types its arguments.
+    let gateway = Gateway::with(catalog(simulator(arguments).await, vec![(KEY, key_entry(1))]), |_| {});
+    let got = gateway.client().await.ask(&post("/v1/chat/completions", KEY, "", &body)).await;
+    assert_eq!((got.status, &got.json()["error"]["message"]), (400, &said.into()));
+}

@@ -96,6 +96,18 @@ pub(super) fn field_of(flag: &str, engine: EngineKind, config: &ModelConfig) -> 
         .or_else(|| ALIASES.iter().find(|it| it.0 == flag || it.0 == long).map(|it| it.1))
 }
 
+/// Returns the fields of `engine` that set the arguments which it misses, as its refusal of a request says it: `… requires
+/// --a and --b to be set`.
+pub fn required_fields(message: &str, engine: EngineKind) -> Vec<&'static str> {
+    let Some((_, required)) = message.split_once(" requires --") else { return Vec::new() };
+    let flags = required.split_whitespace().enumerate().filter_map(|(at, word)| match at {
+        0 => Some(word),
+        _ => word.strip_prefix("--"),
+    });
+    let none = ModelConfig::default();
+    flags.filter_map(|it| field_of(&format!("--{it}"), engine, &none)).collect()
+}
+
 /// Returns the field whose value is `path`, written as the container or the host sees it.
 pub(super) fn field_of_path(path: &str, config: &ModelConfig) -> Option<&'static str> {
     let ends = |value: &str| {
@@ -143,6 +155,15 @@ mod tests {
         for (flag, engine, field) in cases {
             assert_eq!(field_of(flag, engine, &own), field, "{flag}");
         }
+    }
+
+    #[test]
+    fn what_a_refusal_requires_is_named() {
+        let auto = "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set";
+        assert_eq!(required_fields(auto, Vllm), ["enable_auto_tool_choice", "tool_call_parser"]);
+        assert_eq!(required_fields("x requires --tool-call-parser to be set", Vllm), ["tool_call_parser"]);
+        assert_eq!(required_fields("y requires --frobnicate", Vllm), [""; 0]);
+        assert_eq!(required_fields("--tool-call-parser is a text of the client", Vllm), [""; 0]);
     }
 
     #[test]

@@ -39,6 +39,7 @@ use pattern::{Captures, shorten};
 use signature::{Signature, Target, Weight, When};
 
 pub use crate::model::diagnosis::{Diagnosis, ErrorType, Fix, Severity};
+pub use flags::required_fields;
 pub use summary::summary;
 
 /// Most lines of the log that a diagnosis quotes.

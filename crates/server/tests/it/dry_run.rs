@@ -299,6 +299,25 @@ async fn settings_that_do_not_go_with_the_files_are_told() {
 }
 
 #[tokio::test]
+async fn arguments_that_are_not_written_word_by_word_are_told_with_the_words() {
+    let story = Story::new().await;
+    let body = |words: Value| with(llamacpp("tiny-llama-F16.gguf"), &json!({ "extra_args": words }));
+    let written =
+        json!(["--no-warmup", "--threads-http 2", " --verbose", "--chat-template-kwargs={\"a\": 1}"]);
+    let found = story.about(&body(written.clone()), "extra_args").await;
+    let fixed =
+        json!(["--no-warmup", "--threads-http", "2", "--verbose", "--chat-template-kwargs={\"a\": 1}"]);
+    assert_eq!((&found["severity"], &found["set"]["extra_args"]), (&json!("warning"), &fixed), "{found}");
+    let message = found["message"].as_str().unwrap();
+    assert!(message.contains("`--threads-http 2`, ` --verbose`"), "{message}");
+    assert_eq!(found["fix"], "write `--threads-http`, `2`, `--verbose`");
+    assert_eq!(story.said(&body(fixed)).await, Vec::<String>::new());
+    // Words that would be refused are no values to set.
+    let own = story.about(&body(json!(["--port 9000"])), "extra_args").await;
+    assert_eq!((&own["severity"], &own["set"]), (&json!("warning"), &json!(null)), "{own}");
+}
+
+#[tokio::test]
 async fn a_name_that_is_taken_and_a_model_that_cannot_be_fetched_are_errors() {
     let story = Story::with(Options::default().env("OFFLINE_MODE", "true")).await;
     let made = story.owner.post("/admin/models", &llamacpp("tiny-llama-F16.gguf")).await.expect(201);

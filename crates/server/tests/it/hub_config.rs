@@ -19,7 +19,7 @@ const CONFIG: &str = include_str!("../fixtures/hf/tiny-llama-chat/config.json");
 const TOKEN: &str = "hf_aVerySecretToken";
 
 /// An HTTP server that answers each path as its test says, and remembers what it was sent.
-struct Hub {
+pub(crate) struct Hub {
     address: SocketAddr,
     heads: Arc<Mutex<Vec<String>>>,
 }
@@ -42,14 +42,19 @@ impl Hub {
         Self { address, heads }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// Heads of all requests.
-    fn heads(&self) -> Vec<String> {
+    pub(crate) fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
     }
+}
+
+/// A hub with the repositories of [`script`].
+pub(crate) fn hub() -> Hub {
+    Hub::start(script)
 }
 
 fn serve(mut stream: TcpStream, seen: &Mutex<Vec<String>>, script: Script) {

@@ -1,5 +1,5 @@
-//! How far a role and an organisation reach: a record that moved to another organisation has no name here, and nobody
-//! can change the keys of a user with a higher role.
+//! How far a role and an organisation reach: a record that moved to another organisation has no name here, one that was
+//! deleted keeps its last name, and nobody can change the keys of a user with a higher role.
 
 use gantry_testkit::{Client, Database, eventually};
 use serde_json::{Value, json};
@@ -53,6 +53,51 @@ async fn what_moved_to_another_organisation_has_no_name_in_this_one() {
         // Back in the organisation, the user has a name again.
         team.owner.patch(&user_path, &json!({ "org_id": team.tenant, "username": "sam" })).await.expect(200);
         assert_eq!(groups(&team.org_admin, "user").await, [here]);
+    }
+}
+
+#[tokio::test]
+async fn what_was_deleted_keeps_its_last_name_in_reports_of_its_organisation() {
+    for database in Database::all("what_was_deleted_keeps_its_last_name") {
+        let team = Team::on(database).await;
+        let other = make_org(&team.owner, "Other").await;
+        let (mut users, mut keys, mut prefixes) = (Vec::new(), Vec::new(), Vec::new());
+        for name in ["sam", "tom"] {
+            let user = make_user(&team.owner, team.tenant, name, "user").await;
+            let key = make_key(&team.owner, &json!({ "user_id": user, "name": format!("of {name}") })).await;
+            team.gateway.client().with_key(key["token"].as_str().unwrap()).chat("no such model").await;
+            prefixes.push(key["prefix"].as_str().unwrap().to_owned());
+            keys.push(key["id"].clone());
+            users.push(user);
+        }
+        eventually("the rows are there", gantry_testkit::PATIENCE, async || {
+            (groups(&team.org_admin, "user").await.len() == 2).then_some(())
+        })
+        .await;
+        let sorted = async |client: &Client, by: &str| {
+            let mut groups = groups(client, by).await;
+            groups.sort_by_key(|it| it.0.as_i64());
+            groups
+        };
+        let [sam, tom] = users[..] else { panic!("{users:?}") };
+        // The one is renamed and deleted here, the other in another organisation.
+        team.owner.patch(&format!("/admin/users/{sam}"), &json!({ "username": "samuel" })).await.expect(200);
+        team.owner.patch(&format!("/admin/users/{tom}"), &json!({ "org_id": other })).await.expect(200);
+        for user in [sam, tom] {
+            team.owner.delete(&format!("/admin/users/{user}")).await.expect(200);
+        }
+        let gone = |id: &Value, name: &str| (id.clone(), json!(name), json!(true));
+        let (sam_key, tom_key) = (format!("{} of sam", prefixes[0]), format!("{} of tom", prefixes[1]));
+        let seen = [gone(&json!(sam), "samuel"), gone(&json!(tom), "tom")];
+        assert_eq!(sorted(&team.owner, "user").await, seen);
+        assert_eq!(sorted(&team.owner, "key").await, [gone(&keys[0], &sam_key), gone(&keys[1], &tom_key)]);
+        let seen = [gone(&json!(sam), "samuel"), gone(&json!(tom), &format!("user {tom}"))];
+        assert_eq!(sorted(&team.org_admin, "user").await, seen);
+        let seen = [gone(&keys[0], &sam_key), gone(&keys[1], &prefixes[1])];
+        assert_eq!(sorted(&team.org_admin, "key").await, seen);
+        team.owner.delete(&format!("/admin/orgs/{}", team.tenant)).await.expect(200);
+        assert_eq!(sorted(&team.owner, "org").await, [gone(&json!(team.tenant), "Tenant")]);
+        assert_eq!(sorted(&team.owner, "user").await[0], gone(&json!(sam), "samuel"));
     }
 }
 

@@ -83,8 +83,11 @@ impl GroupColumn {
 pub struct UsageGroup {
     /// Id of the key, user or organisation; `None` for models, and for requests without one.
     pub id: Option<i64>,
-    /// The model, or the name of the key, user or organisation; `None` if it is gone or the caller may not see it.
+    /// The model, or the name of the key, user or organisation, the last one if it is deleted; `None` if the caller may not
+    /// see it, or if it was deleted before names were kept.
     pub name: Option<String>,
+    /// It has an id, and nothing in the caller's scope has that id any more.
+    pub deleted: bool,
     /// First characters of the token. Also set for keys that no longer exist.
     pub key_prefix: Option<String>,
     pub sums: UsageSums,
@@ -99,11 +102,45 @@ enum Group {
     Id(Option<i64>),
 }
 
+/// A statement that returns numbers and names of those of sixteen numbers that belong to an organisation: each statement
+/// costs a round trip.
+macro_rules! some {
+    ($ids:expr, $org:literal) => {
+        concat!(
+            $ids,
+            " IN ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) \
+             AND (CAST($1 AS BIGINT) IS NULL OR ",
+            $org,
+            " = $1)"
+        )
+    };
+}
+
 #[derive(Debug, Default)]
 struct Total {
     sums: UsageSums,
     latency: Histogram,
     key_prefix: Option<String>,
+}
+
+impl Total {
+    /// Returns the group with these totals, without the name of a key, user or organisation.
+    fn of(self, group: Group) -> UsageGroup {
+        let (id, name) = match group {
+            Group::Model(name) => (None, Some(name)),
+            Group::Id(id) => (id, None),
+        };
+        let percentile = |p| self.latency.percentile(p).unwrap_or(0);
+        UsageGroup {
+            id,
+            name,
+            deleted: false,
+            p50_ms: percentile(0.5),
+            p95_ms: percentile(0.95),
+            key_prefix: self.key_prefix,
+            sums: self.sums,
+        }
+    }
 }
 
 words! {
@@ -155,7 +192,7 @@ pub struct UsageTimes {
 impl Tx {
     /// Returns totals by group, sorted, equal ones by name or id, and how many groups there are on all pages. Models:
     /// once there are 10,000 names, further names of refused requests count together, under the empty name. Keys, users
-    /// and organisations have names if they belong to `scope` now; `None` is any organisation.
+    /// and organisations have names if they belong to `scope`, or did when they were deleted; `None` is any organisation.
     pub async fn usage_groups(
         &mut self,
         filter: &UsageFilter,
@@ -193,16 +230,7 @@ impl Tx {
         .await?;
 
         let n_groups = totals.len() as i64;
-        let finish = |(group, total): (Group, Total)| {
-            let percentile = |p| total.latency.percentile(p).unwrap_or(0);
-            let (id, name) = match group {
-                Group::Model(name) => (None, Some(name)),
-                Group::Id(id) => (id, None),
-            };
-            let (p50_ms, p95_ms) = (percentile(0.5), percentile(0.95));
-            UsageGroup { id, name, key_prefix: total.key_prefix, sums: total.sums, p50_ms, p95_ms }
-        };
-        let mut groups: Vec<UsageGroup> = totals.into_iter().map(finish).collect();
+        let mut groups: Vec<UsageGroup> = totals.into_iter().map(|(group, it)| it.of(group)).collect();
         // The sort is stable: equal groups stay in the order of their names or ids.
         groups.sort_by(|a, b| {
             let order: Ordering = sort.by.of(a).cmp(&sort.by.of(b));
@@ -210,12 +238,29 @@ impl Tx {
         });
         let page = groups.into_iter().skip(offset.max(0) as usize).take(limit.max(0) as usize);
         let mut page: Vec<UsageGroup> = page.collect();
-        let ids: Vec<i64> = page.iter().filter_map(|it| it.id).collect();
+        self.name_groups(by, &mut page, scope).await?;
+        Ok((page, n_groups))
+    }
+
+    /// Gives groups with an id their present or their last names.
+    async fn name_groups(
+        &mut self,
+        by: GroupBy,
+        groups: &mut [UsageGroup],
+        scope: Option<OrgId>,
+    ) -> StoreResult<()> {
+        let ids: Vec<i64> = groups.iter().filter_map(|it| it.id).collect();
         let mut names = self.names_of(by, &ids, scope).await?;
-        for group in page.iter_mut().filter(|it| it.id.is_some()) {
+        for group in groups.iter_mut().filter(|it| it.id.is_some()) {
+            group.name = group.id.and_then(|id| names.remove(&id));
+            group.deleted = group.name.is_none();
+        }
+        let gone: Vec<i64> = groups.iter().filter(|it| it.deleted).filter_map(|it| it.id).collect();
+        let mut names = self.deleted_names(by, &gone, scope).await?;
+        for group in groups.iter_mut().filter(|it| it.deleted) {
             group.name = group.id.and_then(|id| names.remove(&id));
         }
-        Ok((page, n_groups))
+        Ok(())
     }
 
     /// Returns the names of those that belong to `scope`. A user who moved to another organisation has a name there,
@@ -226,23 +271,50 @@ impl Tx {
         ids: &[i64],
         scope: Option<OrgId>,
     ) -> StoreResult<BTreeMap<i64, String>> {
-        // Each statement asks for sixteen ids, as each costs a round trip.
-        macro_rules! some {
-            ($sql:literal, $org:literal) => {
-                concat!(
-                    $sql,
-                    " WHERE (CAST($1 AS BIGINT) IS NULL OR ",
-                    $org,
-                    " = $1) AND id IN ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)"
+        let sql = match by {
+            GroupBy::Model => return Ok(BTreeMap::new()),
+            GroupBy::Key => some!("SELECT id, name FROM api_keys WHERE id", "org_id"),
+            GroupBy::User => some!("SELECT id, username FROM users WHERE id", "org_id"),
+            GroupBy::Org => some!("SELECT id, name FROM orgs WHERE id", "id"),
+        };
+        self.some_names(sql, ids, scope).await
+    }
+
+    /// Returns the last names of those that were deleted, if they belonged to `scope` then.
+    async fn deleted_names(
+        &mut self,
+        by: GroupBy,
+        ids: &[i64],
+        scope: Option<OrgId>,
+    ) -> StoreResult<BTreeMap<i64, String>> {
+        macro_rules! of {
+            ($kind:literal) => {
+                some!(
+                    concat!(
+                        "SELECT former_id, name FROM deleted_names WHERE kind = '",
+                        $kind,
+                        "' AND former_id"
+                    ),
+                    "org_id"
                 )
             };
         }
         let sql = match by {
             GroupBy::Model => return Ok(BTreeMap::new()),
-            GroupBy::Key => some!("SELECT id, name FROM api_keys", "org_id"),
-            GroupBy::User => some!("SELECT id, username FROM users", "org_id"),
-            GroupBy::Org => some!("SELECT id, name FROM orgs", "id"),
+            GroupBy::Key => of!("key"),
+            GroupBy::User => of!("user"),
+            GroupBy::Org => of!("org"),
         };
+        self.some_names(sql, ids, scope).await
+    }
+
+    /// Runs a statement of [`some!`] until it was asked for all ids.
+    async fn some_names(
+        &mut self,
+        sql: &'static str,
+        ids: &[i64],
+        scope: Option<OrgId>,
+    ) -> StoreResult<BTreeMap<i64, String>> {
         let mut names = BTreeMap::new();
         for ids in ids.chunks(16) {
             let found: Vec<(i64, String)> = on_db!(self, |conn| {

@@ -598,5 +598,15 @@ on_both! {
         let up = Sort { by: GroupColumn::P95, order: Order::Asc };
         assert_eq!(tx.usage_groups(&all, GroupBy::Model, up, 9, 0, None).await.unwrap().0[0].name.as_deref(), Some("qwen"));
         assert_eq!(time_of(rows[0].id), at(0));
+        // They keep their last names when they are deleted, in their own organisation only.
+        tx.delete_org(org.id).await.unwrap();
+        for (by, name) in [(GroupBy::User, "ada"), (GroupBy::Key, "ci"), (GroupBy::Org, "Acme")] {
+            let scopes = [(None, Some(name)), (Some(org.id), Some(name)), (Some(OrgId(org.id.0 + 1)), None)];
+            for (scope, known) in scopes {
+                let (groups, _) = tx.usage_groups(&all, by, BY_REQUESTS, 9, 0, scope).await.unwrap();
+                assert_eq!(groups.iter().find_map(|it| it.name.as_deref()), known, "{by:?} {scope:?}");
+                assert!(groups.iter().all(|it| it.deleted == it.id.is_some()), "{groups:?}");
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! `POST /admin/models/{id}/dry-run` and `/admin/models/dry-run`: what a start would run, and what is wrong with it,
 //! for saved and for unsaved values. Starts nothing.
 
+mod extra_args;
 mod view;
 
 use axum::{Json, extract::State};
@@ -215,6 +216,7 @@ fn warnings(model: &Model, preview: &Preview) -> Vec<Warning> {
     warnings.extend(preview.refused_variable.as_deref().map(refused_variable));
     warnings.extend(unknown_version(preview));
     warnings.extend(too_many_gpus(model, preview));
+    warnings.extend(extra_args::badly_written(model));
     warnings.extend(odd_split(model));
     warnings.extend(odd_batch(model));
     warnings.extend(wide_split(model, preview));

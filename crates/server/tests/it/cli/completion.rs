@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use serde_json::json;
+
 use super::{Shell, with_engine};
 use crate::support::GANTRY;
 
@@ -44,6 +46,29 @@ async fn names_of_the_gateway_and_fields_are_offered() {
         let found = offered(&shell, line);
         let found: Vec<_> = found.iter().filter(|it| !it.starts_with('-')).collect();
         assert_eq!(found, words.iter().collect::<Vec<_>>(), "{line:?}");
+    }
+    // Entries of the registry, and folders and files of models, which are looked up when they are asked for.
+    let far = json!({ "served_name": "quartz", "url": "http://127.0.0.1:9" });
+    gateway.owner().await.post("/admin/models/registry", &far).await.expect(201);
+    let folder = gateway.models_dir().join("org/big");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("big.gguf"), "GGUF").unwrap();
+    for (line, words) in [
+        (&["registry", "remove", "q"][..], &["quartz"][..]),
+        (&["registry", "set", ""], &["quartz"]),
+        (&["models", "create", "--path", "m."], &["m.gguf"]),
+        (&["models", "dry-run", "--path", "or"], &["org/big", "org/big/big.gguf"]),
+        (&["models", "inspect", "org/big/"], &["org/big/big.gguf"]),
+        (&["models", "inspect", "../"], &[]),
+    ] {
+        // A machine that is busy may not answer a Tab in time.
+        let what = format!("{line:?} offers {words:?}");
+        gantry_testkit::eventually(&what, gantry_testkit::PATIENCE, async || {
+            let found = offered(&shell, line);
+            let found: Vec<_> = found.iter().filter(|it| !it.starts_with('-')).collect();
+            (found == words.iter().collect::<Vec<_>>()).then_some(())
+        })
+        .await;
     }
     // A caller who is not signed in gets no names and no error.
     let stranger = Shell::at(&gateway.url);

@@ -27,7 +27,22 @@ fn completions_and_the_manual_know_every_verb() {
     assert!(page.contains(".TH gantry 1") && page.contains("doctor"), "{page}");
     shell.run(&["man", "--dir", "pages"]).ends(0);
     let start = std::fs::read_to_string(shell.home.path().join("pages/gantry-models-start.1")).unwrap();
-    assert!(start.contains("\\-\\-wait"), "{start}");
+    assert!(start.contains("[OPTIONS] <MODEL>..."), "{start}");
+    let order = [
+        ".SH ARGUMENTS",
+        ".SH OPTIONS",
+        "\\-\\-wait",
+        "\\-\\-timeout",
+        "\\-\\-force",
+        ".SH \"GATEWAY AND OUTPUT\"",
+    ];
+    let places: Vec<_> =
+        order.iter().map(|it| start.find(it).unwrap_or_else(|| panic!("{it}: {start}"))).collect();
+    assert!(places.is_sorted(), "{places:?} {start}");
+    // Each example has a line of its own.
+    let top = std::fs::read_to_string(shell.home.path().join("pages/gantry-usage-top.1")).unwrap();
+    let example = ".nf\ngantry usage top \\-\\-by user \\-\\-org Acme \\-\\-week \\-\\-limit 5\n.fi\n";
+    assert!(top.contains(".SH EXAMPLES\n") && top.contains(example), "{top}");
     let codes = shell.run(&["help", "exit-codes"]).ends(0).out;
     assert!(codes.contains("\n    3  No gateway answers"), "{codes}");
     shell.run(&["completions", "tcsh"]).ends(2);

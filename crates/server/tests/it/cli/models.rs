@@ -185,6 +185,30 @@ async fn a_dry_run_and_an_inspection_start_nothing() {
 }
 
 #[tokio::test]
+async fn a_repository_of_the_hub_is_looked_at_where_there_is_no_such_path() {
+    let hub = crate::hub_config::hub();
+    let gateway = start(Options::default().env("HUB_ENDPOINT", &hub.url())).await;
+    let shell = Shell::of_owner(&gateway);
+    let found = shell.run(&["models", "inspect", "me/model"]).ends(0);
+    assert!(found.err.contains("asks the model hub"), "{}", found.err);
+    let line = "gantry models create --repo me/model --start --wait";
+    assert!(found.out.contains(line) && found.out.contains("LlamaForCausalLM"), "{}", found.out);
+    let gguf = shell.run(&["models", "inspect", "me/gguf"]).ends(0).out;
+    for part in ["--repo me/gguf:Q4_K_M --start", "me/gguf:Q8_0", "projector (`mmproj`): mmproj-F16.gguf"] {
+        assert!(gguf.contains(part), "{part}: {gguf}");
+    }
+    shell.run(&["models", "inspect", "me/none"]).ends(5);
+    // What lies in the models base directory comes first, and neither a file nor a single word is asked for.
+    std::fs::create_dir_all(gateway.models_dir().join("me/model")).unwrap();
+    let asked = hub.heads().len();
+    let here = shell.run(&["models", "inspect", "me/model", "--json"]).ends(0).json();
+    assert_eq!(here["path"], "me/model", "{here}");
+    shell.run(&["models", "inspect", "me/x.gguf"]).ends(5);
+    shell.run(&["models", "inspect", "gpt2"]).ends(5);
+    assert_eq!(hub.heads().len(), asked);
+}
+
+#[tokio::test]
 async fn a_model_is_started_watched_used_and_stopped() {
     if !simulator(GANTRY, "cli: a model is started") {
         return;

@@ -13,8 +13,7 @@ use super::{
 use crate::support::gateway;
 
 /// What the last version of the schema added is taken back, so that the database is as an older program made it.
-const OLDER: [&str; 2] =
-    ["DROP TABLE password_links", "DELETE FROM _sqlx_migrations WHERE version = 16"];
+const OLDER: [&str; 2] = ["DROP TABLE deleted_names", "DELETE FROM _sqlx_migrations WHERE version = 17"];
 
 fn address(gateway: &Gateway) -> String {
     gateway
@@ -76,18 +75,18 @@ async fn a_start_that_changes_the_schema_backs_the_database_up_first() {
         let check = |more: &[&str]| shell.run(&[&["upgrade", "check"], more, &words(&flags)].concat());
 
         let said = check(&[]).ends(0).out;
-        assert!(said.contains("version 15 becomes 16: 0016_password_links"), "{said}");
+        assert!(said.contains("version 16 becomes 17: 0017_deleted_names"), "{said}");
         assert!(said.contains("a copy was upgraded") && said.contains("0 broken"), "{said}");
-        assert_eq!(version(&gateway).await, 15, "a check changes nothing");
+        assert_eq!(version(&gateway).await, 16, "a check changes nothing");
         assert!(backups(&gateway).is_empty());
         let left: Vec<_> =
             fs::read_dir(gateway.data_dir()).unwrap().map(|it| it.unwrap().file_name()).collect();
         assert!(!left.iter().any(|it| it.to_string_lossy().starts_with("upgrade-check")), "{left:?}");
 
         gateway.restart().await;
-        assert_eq!(version(&gateway).await, 16);
+        assert_eq!(version(&gateway).await, 17);
         let [backup] = &backups(&gateway)[..] else { panic!("{:?}", backups(&gateway)) };
-        assert!(backup.to_str().unwrap().contains("before-upgrade-15-16-"), "{}", backup.display());
+        assert!(backup.to_str().unwrap().contains("before-upgrade-16-17-"), "{}", backup.display());
         assert!(gateway.log().contains("backed up, and now upgraded"), "{}", gateway.log());
         let args = ["restore", backup.to_str().unwrap(), "--dry-run", "--json"];
         let proven = shell.run(&[&args[..], &words(&flags)].concat()).ends(0).json();
@@ -111,10 +110,10 @@ async fn without_its_backup_the_database_stays_as_it_is() {
         let flags = settings_of(&gateway);
         let said = refused(&shell, &words(&flags));
         assert!(said.contains("nothing was changed") && said.contains("UPGRADE_BACKUP=off"), "{said}");
-        assert_eq!(version(&gateway).await, 15);
+        assert_eq!(version(&gateway).await, 16);
         gateway.set_env("UPGRADE_BACKUP", "off");
         gateway.restart().await;
-        assert_eq!(version(&gateway).await, 16);
+        assert_eq!(version(&gateway).await, 17);
         assert!(gateway.log().contains("upgraded without a backup"), "{}", gateway.log());
     }
 }
@@ -133,7 +132,7 @@ async fn an_older_program_says_how_to_go_back_and_that_works() {
     sql(&gateway, &[newer]).await;
     let said = refused(&shell, &words(&flags));
     let back = said.split("gantry restore ").nth(1).unwrap_or_else(|| panic!("{said}")).trim().to_owned();
-    assert!(said.contains("schema version 9999") && back.contains("before-upgrade-15-16-"), "{said}");
+    assert!(said.contains("schema version 9999") && back.contains("before-upgrade-16-17-"), "{said}");
     let check = shell.run(&[&["upgrade", "check"][..], &words(&flags)].concat()).ends(1).out;
     assert!(check.contains("9999") && check.contains("1 broken"), "{check}");
     shell.run(&[&["restore", &back, "--yes"][..], &words(&flags)].concat()).ends(0);

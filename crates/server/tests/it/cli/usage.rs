@@ -149,6 +149,10 @@ async fn the_five_users_with_most_tokens_this_week_take_one_command() {
         let utc = Ran::of(shell.command(&args).env("TZ", INDIA).output().unwrap()).ends(0).json();
         let first = &by_sql(&url, ORGS[0], monday("UTC")).await[0];
         assert_eq!((&utc[0]["group"], &utc[0]["total_tokens"]), (&json!(first.0), &json!(first.1)));
+        shell.run(&["users", "delete", &first.0, "--yes"]).ends(0);
+        let args = ["usage", "top", "--by", "user", "--org", ORGS[0], "--since", "30d", "--limit", "100"];
+        let said = shell.run(&args).ends(0).out;
+        assert!(said.contains(&format!("{} (deleted)", first.0)), "{said}");
     }
 }
 
