@@ -28,8 +28,8 @@ one link at a time; it ends when the user gets another password, role or organis
 password can't sign in before.\n\n\
 **Sessions**: everybody sees under Profile where they are signed in, and can end one session or all others \
 (`GET /auth/sessions`, `DELETE /auth/sessions/{id}`, `DELETE /auth/sessions`).\n\n\
-**Keys**: `gantry keys create NAME` makes a key for yourself, with `--user` for that user, and with `--org` for the organisation, \
-whose usage counts for no user. Over HTTP these are `POST /auth/keys`, and `POST /admin/keys` with and without `user_id`.\n\n\
+**Keys**: `gantry keys create NAME` makes a key for yourself, with `--user` for that user, and with `--org` for the organisation: \
+its usage counts for no user. Over HTTP these are `POST /auth/keys`, and `POST /admin/keys` with and without `user_id`.\n\n\
 ## Tokens for scripts\n\n\
 `gantry tokens create ci --scopes models:read,keys:write` prints a token, this once. Over HTTP: sign in and send `POST /auth/tokens {\"name\": \"ci\", \"scopes\": \"models:read,keys:write\"}`: the answer shows the `token`, \
 this once. Send it as `Authorization: Bearer gta_…`. It has the role that its user has at the time of each request, limited to its scopes; the audit log says which token acted (`via_token`). A scope is `area:read` (`GET`) or `area:write` (every method); `*` stands for all areas. \
