@@ -26,6 +26,7 @@ const UNCHECKED: &[(&str, &str, &str)] = &[
         "sudo install -D -m 644 /usr/share/doc/gantry/examples/process-engines.conf",
         "tests/package/guest.sh installs this file on a Debian with the package",
     ),
+    ("deploy/README.md", "sudo semanage fcontext", "programs of SELinux"),
     ("docs/clients.md", "cat >\"$(dirname \"$(llm logs path)\")", "tests/clients/snippets.py runs it"),
     ("docs/clients.md", "export ANTHROPIC_BASE_URL", "Claude Code is not ours"),
     ("docs/clients.md", "export OPENAI_API_BASE", "aider is not ours"),
