@@ -189,7 +189,8 @@ fn parsed(words: &[String]) -> Result<(), String> {
 
 /// Whether `gantry` has the verbs and the long options of a command that may be without its arguments.
 fn known(words: &[String]) -> Result<(), String> {
-    if words.get(1).is_some_and(|it| OWN_ARGUMENTS.contains(&it.as_str())) {
+    // `help` is in the tree only once that is built.
+    if words.get(1).is_some_and(|it| it == "help" || OWN_ARGUMENTS.contains(&it.as_str())) {
         return Ok(());
     }
     let words = gantry_cli::arranged(words.to_vec());
