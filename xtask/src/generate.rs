@@ -131,7 +131,8 @@ fn defaults() -> String {
         "Defaults that are not the engines' own",
         "You want a model to be faster, or its context longer. The profile `tuned` has better values than the defaults: `gantry \
          models create --tuned`, `gantry models set MODEL --tuned`, or `\"profile\": \"tuned\"` in a request that makes, changes or \
-         previews a model. The defaults come from the product's specification, and some are slower or smaller than what the \
+         previews a model. The defaults are not the tuned values because they are part of the API: a record that leaves a field \
+         out gets the same engine on every machine and in every version, also where that is slower or smaller than what the \
          engine does by itself. The profile writes \
          its values into the record for every field that is not set there, so that you can see and change each of them; the record does \
          not keep the name of the profile. A dry run and `gantry models create` name the fields of a model for which there is a better value. The \

@@ -1,11 +1,12 @@
 //! Rules of this project: which crate may import which, how long files are, how they begin, and what must not be in
-//! them. What is beyond the bars of its structure is in [`structure`].
+//! them. What is beyond the bars of its structure is in [`structure`]; [`pages`] compares the documents with the repository.
 
 mod bars;
 mod dependencies;
 mod egress;
 mod figures;
 mod modules;
+mod pages;
 mod source;
 mod structure;
 mod words;
@@ -99,6 +100,9 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     }
     problems.extend(egress::problems(root)?);
     problems.extend(words::problems(root)?);
+    let pages = pages::look_at(root)?;
+    println!("{}", pages.summary());
+    problems.extend(pages.problems);
     if problems.is_empty() { Ok(()) } else { bail!("untidy:\n  {}", problems.join("\n  ")) }
 }
 

@@ -18,7 +18,7 @@ Every user has one role. Each role has all rights of the roles before it in this
 | `owner` | people who may decide what runs on the host (images, extra arguments, base directory) | everything |\n\n\
 Nobody can give a role above their own, or change a user with a higher role, or a key or a token of such a user. Objects that you may not see answer 404; actions that you may not perform answer 403. Some fields of a model can be set by owners only: [model fields](model-fields.md). The `scopes` and `models` of an API key, \
 and those of its user, say what the key may call under `/v1`.\n\n\
-**Limits of a user** (`PATCH /admin/users/{id}`: the fields of [limits](limits.md), and `models`) bind all keys and sessions of \
+**Limits of a user** (`gantry users set NAME --rpm 60 --model qwen`, or `PATCH /admin/users/{id}`: the fields of [limits](limits.md), and `models`) bind all keys and sessions of \
 the user together, also the keys that the user makes. An org admin sets them for users with the role `user`, admins and owners \
 for everybody they may change.\n\n\
 **Invitations and forgotten passwords**: who may set a user's password may also make a one-time link with which the user \
@@ -28,8 +28,8 @@ one link at a time; it ends when the user gets another password, role or organis
 password can't sign in before.\n\n\
 **Sessions**: everybody sees under Profile where they are signed in, and can end one session or all others \
 (`GET /auth/sessions`, `DELETE /auth/sessions/{id}`, `DELETE /auth/sessions`).\n\n\
-**Keys**: `POST /auth/keys` makes a key for yourself. `POST /admin/keys` makes a key for the user in `user_id`; without \
-`user_id` it belongs to the organisation, and its usage counts for no user.\n\n\
+**Keys**: `gantry keys create NAME` makes a key for yourself, with `--user` for that user, and with `--org` for the organisation: \
+its usage counts for no user. Over HTTP these are `POST /auth/keys`, and `POST /admin/keys` with and without `user_id`.\n\n\
 ## Tokens for scripts\n\n\
 `gantry tokens create ci --scopes models:read,keys:write` prints a token, this once. Over HTTP: sign in and send `POST /auth/tokens {\"name\": \"ci\", \"scopes\": \"models:read,keys:write\"}`: the answer shows the `token`, \
 this once. Send it as `Authorization: Bearer gta_…`. It has the role that its user has at the time of each request, limited to its scopes; the audit log says which token acted (`via_token`). A scope is `area:read` (`GET`) or `area:write` (every method); `*` stands for all areas. \

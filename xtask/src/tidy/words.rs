@@ -56,11 +56,8 @@ const THIS: &str = "xtask/src/tidy/words.rs";
 
 /// Returns one line for each word in the pages and Rust files below `root` that breaks a rule.
 pub(super) fn problems(root: &Path) -> anyhow::Result<Vec<String>> {
-    let mut files = Vec::new();
-    collect(root, NOT_OURS_AT_THE_TOP, &mut files)?;
-    files.sort();
     let mut problems = Vec::new();
-    for file in files {
+    for file in files(root)? {
         let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
         if name == THIS || LATER.iter().any(|it| name.starts_with(it)) {
             continue;
@@ -69,6 +66,14 @@ pub(super) fn problems(root: &Path) -> anyhow::Result<Vec<String>> {
         problems.extend(look_at(&name, written_by_hand(&name, &text)));
     }
     Ok(problems)
+}
+
+/// Returns the pages and Rust files below `root`, sorted.
+pub(super) fn files(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    collect(root, NOT_OURS_AT_THE_TOP, &mut files)?;
+    files.sort();
+    Ok(files)
 }
 
 /// Finds pages and Rust files below `dir`. Hidden folders, those in [`NOT_OURS`] and those in `skipped` are left out.

@@ -54,6 +54,8 @@ mod events;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod first_pages;
+#[cfg(test)]
 mod gate;
 #[cfg(test)]
 mod hub_config;

@@ -40,10 +40,14 @@ pub(crate) fn blocks(page: &'static str) -> Vec<(&'static str, &'static str)> {
     let mut found = Vec::new();
     for section in page.split("\n## ").skip(1) {
         let (heading, text) = section.split_once('\n').unwrap();
-        let blocks = text.split("```sh\n").skip(1).map(|it| it.split("```").next().unwrap());
-        found.extend(blocks.map(|it| (heading, it)));
+        found.extend(commands(text).into_iter().map(|it| (heading, it)));
     }
     found
+}
+
+/// Every block of commands of a text.
+pub(crate) fn commands(text: &'static str) -> Vec<&'static str> {
+    text.split("```sh\n").skip(1).map(|it| it.split("```").next().unwrap()).collect()
 }
 
 /// Runs a script as a user of a machine with the program on its path. The program's settings are those of a gateway whose
