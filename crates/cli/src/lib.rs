@@ -93,7 +93,9 @@ pub fn run(verb: &str, matches: &ArgMatches) -> Exit {
     let out = Out::new(form, options::has(leaf, "utc"));
     let done = if form == Form::Name && !SHOWING.contains(&name) {
         let which = if name == verb { verb.to_owned() } else { format!("{verb} {name}") };
-        Err(Failure::Usage(format!("`-o name` is for verbs that list or show records, not for `gantry {which}`")))
+        Err(Failure::Usage(format!(
+            "`-o name` is for verbs that list or show records, not for `gantry {which}`"
+        )))
     } else {
         perform(verb, matches, leaf, out.clone())
     };

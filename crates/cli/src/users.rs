@@ -93,20 +93,23 @@ pub(crate) fn command() -> Command {
             flag("all-models", "May call every model").conflicts_with("model"),
         ])
         .after_help(password);
-    connected(aliased(Command::new("users").about("Users: list, show, create, invite, change, delete"), "user"))
-        .after_help(WHICH)
-        .subcommand_required(true)
-        .subcommands([
-            list,
-            Command::new("show").about("Shows a user with their limits and budgets").arg(user()),
-            limits::options(create),
-            limits::options(set),
-            link_command(user()),
-            aliased(Command::new("delete"), "rm")
-                .about("Deletes users with their keys; their usage stays")
-                .arg(complete::users(positionals("USER", "Name or id")))
-                .arg(flag("yes", "Does not ask for confirmation")),
-        ])
+    connected(aliased(
+        Command::new("users").about("Users: list, show, create, invite, change, delete"),
+        "user",
+    ))
+    .after_help(WHICH)
+    .subcommand_required(true)
+    .subcommands([
+        list,
+        Command::new("show").about("Shows a user with their limits and budgets").arg(user()),
+        limits::options(create),
+        limits::options(set),
+        link_command(user()),
+        aliased(Command::new("delete"), "rm")
+            .about("Deletes users with their keys; their usage stays")
+            .arg(complete::users(positionals("USER", "Name or id")))
+            .arg(flag("yes", "Does not ask for confirmation")),
+    ])
 }
 
 pub(crate) async fn run(cx: &Cx, matches: &ArgMatches) -> Outcome<()> {

@@ -115,7 +115,8 @@ pub(super) fn look_at(root: &Path) -> anyhow::Result<Report> {
         }
     }
     let stale = UNCHECKED.iter().enumerate().filter(|it| !report.unchecked.contains(&it.0));
-    let stale = stale.map(|(_, it)| format!("UNCHECKED of xtask/src/tidy/pages.rs: no such block: {} `{}`", it.0, it.1));
+    let stale = stale
+        .map(|(_, it)| format!("UNCHECKED of xtask/src/tidy/pages.rs: no such block: {} `{}`", it.0, it.1));
     let stale: Vec<_> = stale.collect();
     report.problems.extend(stale);
     Ok(report)
@@ -213,7 +214,11 @@ mod tests {
         let page = "# A\n\n```sh\ngantry doctor\n\ngantry doktor   # no such verb\n```\n\n`gantry keys creat` and `make chek`.\n";
         let found = report("a.md", page).problems;
         assert_eq!(found.len(), 3, "{found:?}");
-        assert!(found[0].starts_with("a.md:9: `gantry keys creat`") && found[1].starts_with("a.md:9: the Makefile"), "{found:?}");
+        assert!(
+            found[0].starts_with("a.md:9: `gantry keys creat`")
+                && found[1].starts_with("a.md:9: the Makefile"),
+            "{found:?}"
+        );
         assert!(found[2].starts_with("a.md:6: `gantry doktor`"), "{found:?}");
     }
 
@@ -231,7 +236,11 @@ mod tests {
         let block = "```sh\nsudo ufw allow 443/tcp\n```\n";
         let listed = report("docs/network.md", block);
         assert_eq!(listed.problems, [""; 0]);
-        assert!(listed.summary().contains("1 blocks of commands, 1 unchecked\n  docs/network.md: `sudo ufw"), "{}", listed.summary());
+        assert!(
+            listed.summary().contains("1 blocks of commands, 1 unchecked\n  docs/network.md: `sudo ufw"),
+            "{}",
+            listed.summary()
+        );
         assert!(report("docs/other.md", block).problems[0].contains("UNCHECKED"));
     }
 

@@ -174,8 +174,9 @@ pub(crate) async fn logs(
     Id(id): Id,
     Query(query): Query<LogQuery>,
 ) -> Outcome<Either<Json<LogView>, Lines>> {
-    let LogQuery { since, follow: Switch(follow), diagnose: Switch(diagnose), colors: Switch(colors), .. } =
-        query;
+    let LogQuery {
+        since, follow: Switch(follow), diagnose: Switch(diagnose), colors: Switch(colors), ..
+    } = query;
     let tail = query.tail.0 as usize;
     let model = find(&app, id).await?;
     if colors && !follow {

@@ -38,7 +38,11 @@ impl Entry {
 
     /// Returns the name within the section.
     pub(super) fn title(&self) -> String {
-        if self.section == self.of { self.name.clone() } else { format!("{}/{}", self.of.as_str(), self.name) }
+        if self.section == self.of {
+            self.name.clone()
+        } else {
+            format!("{}/{}", self.of.as_str(), self.name)
+        }
     }
 
     /// Returns the user or the organisation that a key belongs to: field and name.
@@ -82,9 +86,8 @@ impl Entry {
 
     /// Returns the body that makes these changes.
     pub(super) fn change(&self, differences: &[Difference]) -> Map<String, Value> {
-        let is_sent = |field: &str| {
-            self.of.unseen().contains(&field) || differences.iter().any(|it| it.field == field)
-        };
+        let is_sent =
+            |field: &str| self.of.unseen().contains(&field) || differences.iter().any(|it| it.field == field);
         let fields = self.fields.iter().filter(|(field, _)| is_sent(field));
         fields.map(|(field, value)| (field.clone(), value.clone())).collect()
     }

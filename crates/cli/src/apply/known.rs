@@ -110,7 +110,8 @@ impl Known {
         section: Section,
         mut body: Map<String, Value>,
     ) -> Outcome<Map<String, Value>> {
-        let (org, user) = (("org_name", "org_id", Section::Organisations), ("username", "user_id", Section::Users));
+        let (org, user) =
+            (("org_name", "org_id", Section::Organisations), ("username", "user_id", Section::Users));
         let names = match section {
             Section::Users => vec![org],
             Section::Keys => vec![org, user],

@@ -23,7 +23,11 @@ use crate::{
 };
 
 pub(crate) fn command() -> Command {
-    let file = many("file", "FILE", "A file as JSON, `-` for standard input, or a folder, whose *.json files are taken");
+    let file = many(
+        "file",
+        "FILE",
+        "A file as JSON, `-` for standard input, or a folder, whose *.json files are taken",
+    );
     connected(
         Command::new("apply")
             .about("Creates and changes models, organisations, users, keys, limits and registry entries as files say")
@@ -103,9 +107,9 @@ impl Report {
                 change["action"] = "change".into();
                 let field = |it: &Difference| (it.field.clone(), json!({ "from": it.from, "to": it.to }));
                 change["fields"] = Value::Object(differences.iter().map(field).collect::<Map<_, _>>());
-                let words = differences.iter().map(|it| {
-                    format!("{} {} → {}", clean(&it.field), shown(&it.from), shown(&it.to))
-                });
+                let words = differences
+                    .iter()
+                    .map(|it| format!("{} {} → {}", clean(&it.field), shown(&it.from), shown(&it.to)));
                 format!("~ {label}: {}", words.collect::<Vec<_>>().join(", "))
             }
         };

@@ -29,7 +29,9 @@ pub(super) fn entries(paths: &[&str]) -> Outcome<Vec<Entry>> {
         for (file, text) in texts(path)? {
             let value = serde_json::from_str::<Value>(&text)
                 .map_err(|error| wrong(&file, &format!("is not valid JSON: {error}")))?;
-            let Value::Object(sections) = value else { return Err(wrong(&file, "does not hold a JSON object")) };
+            let Value::Object(sections) = value else {
+                return Err(wrong(&file, "does not hold a JSON object"));
+            };
             for (word, list) in &sections {
                 entries.extend(section(&file, word, list)?);
             }
@@ -132,12 +134,18 @@ fn entry(file: &str, section: Section, n: usize, value: &Value) -> Outcome<Entry
     let label = entry.label();
     let known = section.fields();
     if let Some(field) = entry.fields.keys().find(|it| !known.contains(&it.as_str())) {
-        return Err(wrong(file, &format!("has the unknown field `{field}` in {label}{}", meant(field, &known))));
+        return Err(wrong(
+            file,
+            &format!("has the unknown field `{field}` in {label}{}", meant(field, &known)),
+        ));
     }
     if section == Section::Keys {
         let holders = ["org_name", "username"].into_iter().filter(|it| entry.fields.contains_key(*it));
         if holders.count() != 1 || entry.holder().is_none() {
-            return Err(wrong(file, &format!("needs either `org_name` or `username` in {label}: whose key it is")));
+            return Err(wrong(
+                file,
+                &format!("needs either `org_name` or `username` in {label}: whose key it is"),
+            ));
         }
     }
     Ok(entry)

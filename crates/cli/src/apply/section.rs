@@ -71,7 +71,9 @@ impl Section {
         let limits = limits::units().map(|(field, _)| field);
         match self {
             Self::Organisations => std::iter::once("name").chain(limits).collect(),
-            Self::Users => ["username", "role", "org_name", "enabled", "models"].into_iter().chain(limits).collect(),
+            Self::Users => {
+                ["username", "role", "org_name", "enabled", "models"].into_iter().chain(limits).collect()
+            }
             Self::Models => {
                 // An archived model can't be found by its name, which is free.
                 let columns = identity::COLUMNS.iter().filter(|it| it.kind != Kind::Flag).map(|it| it.name);

@@ -62,7 +62,9 @@ pub(crate) fn command() -> Command {
             aliased(Command::new("list"), "ls")
                 .about("Lists models")
                 .args([flag("archived", "Includes archived models"), watch::option()]),
-            Command::new("show").about("Shows one model with every field that is set").args([model(), watch::option()]),
+            Command::new("show")
+                .about("Shows one model with every field that is set")
+                .args([model(), watch::option()]),
             create.after_help(form::EXAMPLES),
             values(
                 Command::new("set")

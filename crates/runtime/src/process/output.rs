@@ -330,7 +330,8 @@ mod tests {
         }
         let folder = Dir(dir.path().to_owned());
         let since = |ms: i64, tail: usize| {
-            let text = read(&folder, LogWindow { since: Some(Timestamp(ms)), ..LogWindow::last(tail) }).unwrap();
+            let text =
+                read(&folder, LogWindow { since: Some(Timestamp(ms)), ..LogWindow::last(tail) }).unwrap();
             text.lines().map(str::to_owned).collect::<Vec<_>>()
         };
         for second in 6..16 {

@@ -195,9 +195,11 @@ pub(crate) async fn logs_begin_at_a_moment(m: &Machine) {
 /// Not for the fake runtime, whose lines are made of clean text.
 pub(crate) async fn colours_of_a_log_are_kept_for_those_who_want_them(m: &Machine) {
     let a = m.name();
-    let script = r"trap 'exit 0' TERM; printf '\033[31mred\033[0m \033[2Jplain\n'; while :; do sleep 0.05; done";
+    let script =
+        r"trap 'exit 0' TERM; printf '\033[31mred\033[0m \033[2Jplain\n'; while :; do sleep 0.05; done";
     let id = m.start(&a, Behaviour::Shell(script)).await.unwrap();
-    poll(async || (m.runtime.logs(&id, LogWindow::last(9)).await.unwrap() == "red plain\n").then_some(())).await;
+    poll(async || (m.runtime.logs(&id, LogWindow::last(9)).await.unwrap() == "red plain\n").then_some(()))
+        .await;
     let window = LogWindow { colors: true, ..LogWindow::last(9) };
     assert_eq!(m.runtime.logs(&id, window).await.unwrap(), "\x1b[31mred\x1b[0m plain\n");
     let mut lines = m.runtime.follow_logs(&id, window).await.unwrap();

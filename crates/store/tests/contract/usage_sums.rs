@@ -233,8 +233,11 @@ async fn assert_says_what_the_rows_say(
     ] {
         let counts = |it: &UsageRow| kind == TimeKind::Ttft || filter.has_latency_of(it.outcome);
         let times = tx.usage_times(filter, kind).await.unwrap();
-        let values: Vec<(i64, i64)> =
-            matching.iter().filter(|it| counts(it)).filter_map(|it| Some((value(it)?, it.requests))).collect();
+        let values: Vec<(i64, i64)> = matching
+            .iter()
+            .filter(|it| counts(it))
+            .filter_map(|it| Some((value(it)?, it.requests)))
+            .collect();
         assert_eq!(times.sum_ms, values.iter().map(|(it, n)| it * n).sum::<i64>(), "{filter:?}");
         assert_eq!(times.histogram, histogram(values.into_iter()), "{kind:?} {filter:?}");
     }

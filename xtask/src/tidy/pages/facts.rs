@@ -37,8 +37,10 @@ pub(crate) struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     pub(crate) fn read(root: &'a Path) -> anyhow::Result<Self> {
-        let read = |name: &str| fs::read_to_string(root.join(name)).with_context(|| format!("can't read {name}"));
-        let is_target = |it: &&str| it.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+        let read =
+            |name: &str| fs::read_to_string(root.join(name)).with_context(|| format!("can't read {name}"));
+        let is_target =
+            |it: &&str| it.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
         let makefile = read("Makefile")?;
         let targets = makefile.lines().filter_map(|it| it.split_once(':')).map(|it| it.0).filter(is_target);
         let paths = gantry_admin_api::doc::document()["paths"].as_object().into_iter().flatten();
@@ -99,7 +101,10 @@ impl<'a> Facts<'a> {
     fn targets(&self, words: &[String]) -> Vec<Result<(), String>> {
         let named = words.iter().skip(1).filter(|it| !it.starts_with('-') && !it.contains(['=', '…']));
         let look = |it: &String| {
-            self.targets.contains(it).then_some(()).ok_or_else(|| format!("the Makefile has no target `{it}`"))
+            self.targets
+                .contains(it)
+                .then_some(())
+                .ok_or_else(|| format!("the Makefile has no target `{it}`"))
         };
         named.map(look).collect()
     }
@@ -141,7 +146,8 @@ impl<'a> Facts<'a> {
         if !GATEWAYS.contains(&host) && (!host.starts_with('$') || host.starts_with("$(")) {
             return None;
         }
-        let named = words.iter().position(|it| it == "-X" || it == "--request").and_then(|at| words.get(at + 1));
+        let named =
+            words.iter().position(|it| it == "-X" || it == "--request").and_then(|at| words.get(at + 1));
         let sends = words.iter().any(|it| BODY.contains(&it.as_str()));
         let method = named.map_or(if sends { "POST" } else { "GET" }, String::as_str);
         Some(self.route(method, path))
@@ -180,7 +186,13 @@ fn parsed(words: &[String]) -> Result<(), String> {
         Err(error) if error.exit_code() != 0 => {
             // What follows the first empty line is a tip, and the usage.
             let text = error.to_string();
-            let why = text.split("\n\n").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+            let why = text
+                .split("\n\n")
+                .next()
+                .unwrap_or_default()
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ");
             Err(format!("`{}`: {}", words.join(" "), why.trim_start_matches("error: ")))
         }
         _ => Ok(()),
@@ -202,7 +214,8 @@ fn known(words: &[String]) -> Result<(), String> {
         path.push(verb);
         rest.next();
     }
-    let is_verb = |it: &&&String| it.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !it.starts_with('-');
+    let is_verb =
+        |it: &&&String| it.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !it.starts_with('-');
     if let Some(word) = rest.peek().filter(is_verb)
         && place.has_subcommands()
         && place.get_positionals().next().is_none()
@@ -271,8 +284,14 @@ mod tests {
             ("make rum", "the Makefile has no target `rum`"),
             ("npm run bild", "has no script `bild`"),
             ("curl $B/admin/models/1/start", "the API has no `GET /admin/models/1/start`"),
-            ("install -m 644 deploy/systemd/gantry.servise /tmp", "there is no `deploy/systemd/gantry.servise`"),
-            ("sudo systemctl start gantry-backups.timer", "there is no `deploy/systemd/gantry-backups.timer`"),
+            (
+                "install -m 644 deploy/systemd/gantry.servise /tmp",
+                "there is no `deploy/systemd/gantry.servise`",
+            ),
+            (
+                "sudo systemctl start gantry-backups.timer",
+                "there is no `deploy/systemd/gantry-backups.timer`",
+            ),
         ] {
             let found = line(text).unwrap();
             assert!(found.contains(expected), "{text}: {found}");
@@ -281,17 +300,36 @@ mod tests {
 
     #[test]
     fn what_is_of_others_is_not_compared() {
-        for text in ["sudo ufw allow 443/tcp", "B=http://127.0.0.1:8084", "curl https://example.com/x", "llm -m qwen 'Hello'"] {
+        for text in [
+            "sudo ufw allow 443/tcp",
+            "B=http://127.0.0.1:8084",
+            "curl https://example.com/x",
+            "llm -m qwen 'Hello'",
+        ] {
             assert_eq!(line(text), None, "{text}");
         }
     }
 
     #[test]
     fn code_in_a_text_may_lack_its_arguments() {
-        for code in ["gantry models set", "sudo gantry doctor --json", "gantry engine-sim image", "POST /admin/models/{id}/start", "GET /admin/usage…", "xtask/src/tidy.rs", "make check"] {
+        for code in [
+            "gantry models set",
+            "sudo gantry doctor --json",
+            "gantry engine-sim image",
+            "POST /admin/models/{id}/start",
+            "GET /admin/usage…",
+            "xtask/src/tidy.rs",
+            "make check",
+        ] {
             assert_eq!(mention(code), "", "{code}");
         }
-        for code in ["gantry models sett", "gantry doctor --jso", "POST /admin/models/{id}/stat", "xtask/src/tidi.rs", "make chek"] {
+        for code in [
+            "gantry models sett",
+            "gantry doctor --jso",
+            "POST /admin/models/{id}/stat",
+            "xtask/src/tidi.rs",
+            "make chek",
+        ] {
             assert_ne!(mention(code), "", "{code}");
         }
     }

@@ -75,7 +75,8 @@ pub(crate) fn anchors(prose: &str) -> BTreeSet<String> {
     let mut times: BTreeMap<String, usize> = BTreeMap::new();
     let mut found = BTreeSet::new();
     for line in prose.lines() {
-        let Some(heading) = line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#')) else {
+        let Some(heading) = line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#'))
+        else {
             continue;
         };
         let anchor = anchor(heading);
@@ -123,7 +124,8 @@ fn closing(text: &str, ticks: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    const PAGE: &str = "# A page\n\n```sh\ngantry doctor\n```\n\nText.\n\n- a list:\n\n  ```yaml\n  a: 1\n  ```\n";
+    const PAGE: &str =
+        "# A page\n\n```sh\ngantry doctor\n```\n\nText.\n\n- a list:\n\n  ```yaml\n  a: 1\n  ```\n";
 
     #[test]
     fn blocks_have_their_language_and_their_line() {
@@ -157,7 +159,9 @@ mod tests {
 
     #[test]
     fn headings_have_anchors() {
-        let found = anchors("# 1. Have an engine\n## `gantry models`\n## files/model-&lt;id&gt;.json\n## A, b\n## A b\n#no\n");
+        let found = anchors(
+            "# 1. Have an engine\n## `gantry models`\n## files/model-&lt;id&gt;.json\n## A, b\n## A b\n#no\n",
+        );
         let expected = ["1-have-an-engine", "a-b", "a-b-1", "filesmodel-idjson", "gantry-models"];
         assert_eq!(Vec::from_iter(found), expected);
     }

@@ -39,7 +39,8 @@ pub(crate) fn effective(words: &[String]) -> &[String] {
         "sudo" | "env" | "exec" | "nohup" | "time" => after_options(rest, &["-u", "-g"]),
         "docker" | "podman" => match rest.iter().position(|it| it == "exec") {
             Some(at) => {
-                let rest = after_options(&rest[at + 1..], &["-u", "--user", "-e", "--env", "-w", "--workdir"]);
+                let rest =
+                    after_options(&rest[at + 1..], &["-u", "--user", "-e", "--env", "-w", "--workdir"]);
                 rest.get(1..).unwrap_or_default()
             }
             None => return words,
@@ -153,7 +154,8 @@ impl Reader<'_> {
         let keywords = command.words.iter().take_while(|it| KEYWORDS.contains(&it.as_str())).count();
         command.words.drain(..keywords);
         let set: Vec<_> = command.words.iter().map_while(|it| assignment(it)).collect();
-        command.assignments = set.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        command.assignments =
+            set.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         command.words.drain(..command.assignments.len());
         if let [shell, option, script, ..] = effective(&command.words)
             && matches!(shell.as_str(), "sh" | "bash")
@@ -254,7 +256,10 @@ mod tests {
 
     #[test]
     fn a_line_has_one_command_without_its_comment() {
-        assert_eq!(words("gantry keys create laptop   # prints the key, this once\n"), ["gantry keys create laptop"]);
+        assert_eq!(
+            words("gantry keys create laptop   # prints the key, this once\n"),
+            ["gantry keys create laptop"]
+        );
         assert_eq!(words("# nothing\n\ngantry chat qwen \"Hello #1\""), ["gantry chat qwen Hello #1"]);
     }
 
@@ -282,7 +287,10 @@ mod tests {
     fn assignments_stand_before_the_program_or_alone() {
         let found = commands("A=1 B=\"$(cat x)\" gantry serve\nC=http://h?a=b\n");
         let set = |it: &Command| it.assignments.iter().map(|it| it.0.clone()).collect::<Vec<_>>();
-        assert_eq!(found.iter().map(set).collect::<Vec<_>>(), [vec![], vec!["A".to_owned(), "B".to_owned()], vec!["C".to_owned()]]);
+        assert_eq!(
+            found.iter().map(set).collect::<Vec<_>>(),
+            [vec![], vec!["A".to_owned(), "B".to_owned()], vec!["C".to_owned()]]
+        );
         assert_eq!(found[1].words, ["gantry", "serve"]);
         assert!(found[2].words.is_empty());
     }

@@ -76,7 +76,8 @@ async fn what_differs_is_changed_and_the_rest_stays() {
         "limits": [{ "org_name": "Analysts", "budget_tokens_day": null }, { "username": "joe", "rpm_limit": 120 }],
     });
     // From standard input.
-    let run = |more: &[&str]| shell.run_with(&[&["apply", "-f", "-"][..], more].concat(), &changed.to_string());
+    let run =
+        |more: &[&str]| shell.run_with(&[&["apply", "-f", "-"][..], more].concat(), &changed.to_string());
     let lines = [
         "~ users/joe: enabled true → false",
         "~ models/qwen: max_model_len 8192 → 4096",

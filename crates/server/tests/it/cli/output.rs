@@ -32,9 +32,11 @@ async fn names_and_json_are_printed_by_every_verb_that_lists_or_shows() {
     assert!(rows.lines().count() > 1 && rows.lines().all(|it| it.parse::<u64>().is_ok()), "{rows}");
 
     for verb in [&["models", "ls"][..], &["users", "list"], &["orgs", "show", "Analysts"], &["jobs"]] {
-        let [long, short] = [&["--json"][..], &["-o", "json"]].map(|it| shell.run(&[verb, it].concat()).ends(0));
+        let [long, short] =
+            [&["--json"][..], &["-o", "json"]].map(|it| shell.run(&[verb, it].concat()).ends(0));
         assert_eq!(long.json(), short.json(), "{verb:?}");
-        let [plain, wide] = [&[] as &[&str], &["-o", "wide"]].map(|it| shell.run(&[verb, it].concat()).ends(0));
+        let [plain, wide] =
+            [&[] as &[&str], &["-o", "wide"]].map(|it| shell.run(&[verb, it].concat()).ends(0));
         assert_eq!(plain.out, wide.out, "without a terminal, nothing is cut off: {verb:?}");
     }
     let missing = shell.run(&["models", "show", "nobody", "-o", "json"]).ends(5);

@@ -50,7 +50,8 @@ fn a_command_that_waits_for_a_silent_gateway_says_so() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let shell = Shell::at(&format!("http://{}", silent.local_addr().unwrap()));
     let mut command = shell.command(&["models", "list"]);
-    let mut running = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut running =
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = String::new();
     BufReader::new(running.stderr.take().unwrap()).read_line(&mut said).unwrap();
     assert!(said.contains("has not answered yet"), "{said}");
