@@ -59,7 +59,7 @@ pub(crate) fn write(program: &Path, archive: &Path) -> anyhow::Result<()> {
 /// Returns the time of the source, so that two builds of one commit make the same image: `SOURCE_DATE_EPOCH`
 /// (reproducible-builds.org) in seconds since 1970, else the time of the commit. `None` if neither is known.
 fn created() -> Option<String> {
-    let given = env::var("SOURCE_DATE_EPOCH").ok();
+    let given = env::var_os("SOURCE_DATE_EPOCH").and_then(|it| it.into_string().ok());
     let seconds = given.or_else(|| {
         let said = Command::new("git").args(["show", "--no-patch", "--format=%ct", "HEAD"]).output().ok()?;
         String::from_utf8(said.stdout).ok()

@@ -154,7 +154,7 @@ impl Client {
             return early;
         }
         tell(&format!("{} has not answered yet; still waiting\n", self.gateway.url()));
-        tokio::time::timeout(ANSWER - SILENT, answer).await.map_err(late)?
+        tokio::time::timeout(ANSWER.saturating_sub(SILENT), answer).await.map_err(late)?
     }
 
     /// Sends a request and waits for its answer without a time limit.

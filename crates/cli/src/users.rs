@@ -49,6 +49,13 @@ fn link_command(user: Arg) -> Command {
         )
 }
 
+fn delete_command() -> Command {
+    aliased(Command::new("delete"), "rm")
+        .about("Deletes users with their keys; their usage stays")
+        .arg(complete::users(positionals("USER", "Name or id")))
+        .arg(flag("yes", "Does not ask for confirmation"))
+}
+
 pub(crate) fn command() -> Command {
     let user = || complete::users(positional("USER", "Name or id"));
     let password = format!(
@@ -105,10 +112,7 @@ pub(crate) fn command() -> Command {
         limits::options(create),
         limits::options(set),
         link_command(user()),
-        aliased(Command::new("delete"), "rm")
-            .about("Deletes users with their keys; their usage stays")
-            .arg(complete::users(positionals("USER", "Name or id")))
-            .arg(flag("yes", "Does not ask for confirmation")),
+        delete_command(),
     ])
 }
 

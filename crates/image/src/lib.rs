@@ -92,11 +92,8 @@ pub fn write(image: &Image<'_>, out: impl Write) -> Result<(), ImageError> {
         "io.containerd.image.name": image.reference,
         "org.opencontainers.image.ref.name": tag,
     });
-    let index = json!({
-        "schemaVersion": 2,
-        "mediaType": "application/vnd.oci.image.index.v1+json",
-        "manifests": [listed],
-    });
+    let media_type = "application/vnd.oci.image.index.v1+json";
+    let index = json!({"schemaVersion": 2, "mediaType": media_type, "manifests": [listed]});
     let saved = json!([{
         "Config": config.place(),
         "RepoTags": [image.reference],
