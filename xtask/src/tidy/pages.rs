@@ -139,8 +139,8 @@ fn is_script(block: &Block) -> bool {
         || block.language == "text" && block.text.lines().any(|it| it.trim_start().starts_with("gantry "))
 }
 
-/// Returns the commands of a block. Of a session at a terminal they stand behind the prompt, of a help they are examples,
-/// which an explanation may follow in a column of its own.
+/// Returns the commands of a block. They stand behind the prompt in a session at a terminal. The commands of a help are its
+/// examples, which an explanation may follow in a column of its own.
 fn script(block: &Block) -> String {
     let command = |line: &str| match block.language.as_str() {
         "console" => line.strip_prefix("$ ").or(line.strip_prefix("# ")).unwrap_or_default().to_owned(),
