@@ -1,8 +1,7 @@
 //! What the gateway has, and how it is brought to what an entry says.
 
-use std::{collections::BTreeMap, fs::File, io::Read};
+use std::collections::BTreeMap;
 
-use gantry_domain::hex::hex;
 use serde_json::{Map, Value};
 
 use super::{
@@ -57,14 +56,10 @@ impl Known {
     }
 
     async fn create(&mut self, cx: &Cx, entry: &Entry, is_dry: bool) -> Outcome<Done> {
-        let mut body = self.with_ids(cx, entry.of, entry.fields.clone()).await?;
+        let body = self.with_ids(cx, entry.of, entry.fields.clone()).await?;
         if is_dry {
             self.of(cx, entry.of).await?.push(Value::Object(entry.fields.clone()));
             return Ok(Done::Created { token: None });
-        }
-        if entry.of == Section::Users {
-            // Nobody knows it: an administrator sets another one before the user can sign in.
-            body.insert("password".to_owned(), random_password()?.into());
         }
         let made = cx.client.post(entry.of.path(), Some(&Value::Object(body))).await?.json;
         let token = made["token"].as_str().map(str::to_owned);
@@ -131,12 +126,4 @@ impl Known {
 fn missing(section: Section, name: &str) -> Failure {
     let what = if section == Section::Users { "user" } else { "organisation" };
     Failure::NotFound(format!("there is no {what} `{}`", clean(name)))
-}
-
-/// Returns a password that can't be guessed: 192 random bits.
-fn random_password() -> Outcome<String> {
-    let mut bytes = [0; 24];
-    let read = File::open("/dev/urandom").and_then(|mut it| it.read_exact(&mut bytes));
-    read.map_err(|error| Failure::Failed(format!("can't read random bytes: {error}")))?;
-    Ok(hex(&bytes))
 }

@@ -119,7 +119,7 @@ impl Report {
         }
         if entry.of == Section::Users && matches!(done, Done::Created { .. }) && !is_dry {
             let name = clean(&entry.name);
-            cx.out.note(&format!("{name} has no password yet: gantry users set {name} --password"));
+            cx.out.note(&format!("{name} has no password yet: gantry users password-link {name}"));
         }
         Ok(())
     }

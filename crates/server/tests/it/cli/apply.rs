@@ -45,7 +45,7 @@ async fn what_is_missing_is_created_and_a_second_run_changes_nothing() {
         let done = shell.run(&["apply", "-f", "team.json"]).ends(0);
         let (key, others): (Vec<_>, Vec<_>) = done.out.lines().partition(|it| it.starts_with("+ keys/ci: "));
         assert_eq!(others, lines.into_iter().filter(|it| *it != "+ keys/ci").collect::<Vec<_>>());
-        assert!(done.err.contains("gantry users set joe --password"), "{}", done.err);
+        assert!(done.err.contains("gantry users password-link joe"), "{}", done.err);
         let token = key[0].trim_start_matches("+ keys/ci: ");
         assert_eq!(gateway.client().with_key(token).get("/v1/models").await.status, 200);
         let after = records(&shell);
