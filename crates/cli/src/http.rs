@@ -12,8 +12,7 @@ use serde_json::Value;
 
 use crate::{
     exit::{Failure, Outcome, Refusal},
-    output::reader_gone,
-    streams::tell,
+    output::{Out, reader_gone},
 };
 
 /// Address of the gateway by default.
@@ -98,11 +97,18 @@ pub(crate) struct Client {
     pub(crate) gateway: GatewayUrl,
     connector: Connector,
     pub(crate) login: Login,
+    /// Where people are told that an answer is waited for.
+    notes: Option<Out>,
 }
 
 impl Client {
     pub(crate) fn new(gateway: GatewayUrl, login: Login) -> Self {
-        Self { gateway, connector: Connector::default(), login }
+        Self { gateway, connector: Connector::default(), login, notes: None }
+    }
+
+    /// Tells people that an answer is waited for, if it takes long.
+    pub(crate) fn telling(self, out: &Out) -> Self {
+        Self { notes: Some(out.clone()), ..self }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Outcome<Answer> {
@@ -153,7 +159,9 @@ impl Client {
         if let Ok(early) = tokio::time::timeout(SILENT, &mut answer).await {
             return early;
         }
-        tell(&format!("{} has not answered yet; still waiting\n", self.gateway.url()));
+        if let Some(out) = &self.notes {
+            out.note(&format!("{} has not answered yet; still waiting", self.gateway.url()));
+        }
         tokio::time::timeout(ANSWER.saturating_sub(SILENT), answer).await.map_err(late)?
     }
 

@@ -154,7 +154,8 @@ fn perform(verb: &str, matches: &ArgMatches, leaf: &ArgMatches, out: Out) -> Out
     let sessions = Sessions::of_user()?;
     let login = if verb == "login" { Login::Nobody } else { target.login(leaf, &sessions)? };
     let key = target.key();
-    let cx = Cx { client: Client::new(target.gateway, login), out, sessions, key };
+    let client = Client::new(target.gateway, login).telling(&out);
+    let cx = Cx { client, out, sessions, key };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
