@@ -36,10 +36,9 @@ it("reads context and users from the command, the last of a flag", () => {
 });
 
 it("gives a request no more context than the model was trained for, and says what it comes from", () => {
+  type Given = Parameters<typeof contextOf>[0];
   const of = (command: string[], trained_for: number | null) =>
-    contextOf({ command, vram_estimate: { trained_for, max_context_that_fits: 2048 } } as Parameters<
-      typeof contextOf
-    >[0]);
+    contextOf({ command, vram_estimate: { trained_for, max_context_that_fits: 2048 } } as Given);
   const chosen = ["llama-server", "--ctx-size", "8192"];
   expect(of(chosen, 2048)).toEqual({ each: 2048, users: null, chosen: 8192, trained: 2048, fits: 2048 });
   expect(of(chosen, null).each).toBe(8192);
