@@ -48,7 +48,7 @@ it("gives a request no more context than the model was trained for, and says wha
 });
 
 it("offers no tuned context that is longer than the model's, or no better than the default", () => {
-  const field = { name: "context_size", default: 8192, tuned: { value: 32_768 } } as ModelField;
+  const field = { name: "context_size", default: 8192, tuned: { value: 32_768 } } as unknown as ModelField;
   expect(tunedOf(field, {}, null)).toBe(32_768);
   expect(tunedOf(field, {}, 16_384)).toBe(16_384);
   expect(tunedOf(field, {}, 2048)).toBeUndefined();
