@@ -44,6 +44,7 @@ it("gives a request no more context than the model was trained for, and says wha
   expect(of(chosen, null).each).toBe(8192);
   expect(of([...chosen, "--parallel", "8"], 2048).each).toBe(1024);
   expect(of(["llama-server", "--ctx-size", "0"], 4096).each).toBe(4096);
+  expect(of(["llama-server", "--ctx-size", "0", "--parallel", "4"], 4096).each).toBe(1024);
   expect(of(["vllm"], null).each).toBeNull();
 });
 
