@@ -52,5 +52,6 @@ it("draws every name on a ground of its own, after all lines, and none over anot
 });
 
 it("draws nothing of what is outside, and only the line of a mark without a name", () => {
-  expect(drawn([mark(-5, "before"), mark(401, "after"), mark(20, "")]).map((it) => it.kind)).toEqual(["line"]);
+  const steps = drawn([mark(-5, "before"), mark(401, "after"), mark(20, "")]);
+  expect(steps.map((it) => it.kind)).toEqual(["line"]);
 });

@@ -26,7 +26,8 @@ it("reads colours and bold, and nothing else", () => {
   expect(["30", "37", "97", "41", "38;5;200", "38;2;255;0;0", "31;39", "31;"].map(colorOf)).toEqual(
     Array.from({ length: 8 }, () => undefined),
   );
-  expect(["38;5;1", "48;5;2;31", "48;2;1;2;3;31", "38;5;8"].map(colorOf)).toEqual(["red", "red", "red", "grey"]);
+  const indexed = ["38;5;1", "48;5;2;31", "48;2;1;2;3;31", "38;5;8"];
+  expect(indexed.map(colorOf)).toEqual(["red", "red", "red", "grey"]);
   expect(runsOf(`${ESC}[31m${ESC}[2Jx`)).toBeUndefined();
 });
 

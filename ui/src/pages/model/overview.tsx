@@ -34,11 +34,7 @@ export function Overview({ model }: { model: Model }) {
         </div>
         <div className="flex min-w-0 flex-col gap-4">
           <Panel title={m.memory.title} actions={<Verdict preview={data} error={error} />}>
-            {data ? (
-              <MemoryBars preview={data} own={model.served_name} />
-            ) : (
-              <Skeleton className="h-24" />
-            )}
+            {data ? <MemoryBars preview={data} own={model.served_name} /> : <Skeleton className="h-24" />}
           </Panel>
           {data && (
             <Panel title={m.check.title}>

@@ -26,7 +26,15 @@ export const NEW_USER: UserValues = {
 
 export function valuesOf(user: User): UserValues {
   const { username, role, org_id } = user;
-  return { username, invite: false, password: "", role, org_id, models: user.models ?? [], limits: limitsOf(user) };
+  return {
+    username,
+    invite: false,
+    password: "",
+    role,
+    org_id,
+    models: user.models ?? [],
+    limits: limitsOf(user),
+  };
 }
 
 const models = (names: string[]) => (names.length > 0 ? names : null);

@@ -44,7 +44,7 @@ function LinkForm({ token }: { token: string }) {
   };
   if (code === "invalid_credentials") return <Ended />;
   return (
-    <form onSubmit={submit} className="flex flex-col gap-4">
+    <form onSubmit={submit} noValidate className="flex flex-col gap-4">
       <p className="text-ink-2">{t.lead}</p>
       <Field label={c.word.password} help={t.passwordHelp} error={errors.of("password")} required>
         <PasswordInput

@@ -25,11 +25,7 @@ export function Outcome({ preview, error, before, own, onSet }: OutcomeProps) {
     <>
       <Panel title={t.memory.title} actions={<Verdict preview={preview} error={error} />}>
         {error !== undefined && error !== null && <ErrorNote error={error} />}
-        {preview ? (
-          <MemoryBars preview={preview} own={own} />
-        ) : (
-          !error && <Skeleton className="h-24" />
-        )}
+        {preview ? <MemoryBars preview={preview} own={own} /> : !error && <Skeleton className="h-24" />}
       </Panel>
       {preview && (
         <>

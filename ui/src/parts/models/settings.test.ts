@@ -36,20 +36,20 @@ it("reads context and users from the command, the last of a flag", () => {
 });
 
 it("gives a request no more context than the model was trained for, and says what it comes from", () => {
+  type Given = Parameters<typeof contextOf>[0];
   const of = (command: string[], trained_for: number | null) =>
-    contextOf({ command, vram_estimate: { trained_for, max_context_that_fits: 2048 } } as Parameters<
-      typeof contextOf
-    >[0]);
+    contextOf({ command, vram_estimate: { trained_for, max_context_that_fits: 2048 } } as Given);
   const chosen = ["llama-server", "--ctx-size", "8192"];
   expect(of(chosen, 2048)).toEqual({ each: 2048, users: null, chosen: 8192, trained: 2048, fits: 2048 });
   expect(of(chosen, null).each).toBe(8192);
   expect(of([...chosen, "--parallel", "8"], 2048).each).toBe(1024);
   expect(of(["llama-server", "--ctx-size", "0"], 4096).each).toBe(4096);
+  expect(of(["llama-server", "--ctx-size", "0", "--parallel", "4"], 4096).each).toBe(1024);
   expect(of(["vllm"], null).each).toBeNull();
 });
 
 it("offers no tuned context that is longer than the model's, or no better than the default", () => {
-  const field = { name: "context_size", default: 8192, tuned: { value: 32_768 } } as ModelField;
+  const field = { name: "context_size", default: 8192, tuned: { value: 32_768 } } as unknown as ModelField;
   expect(tunedOf(field, {}, null)).toBe(32_768);
   expect(tunedOf(field, {}, 16_384)).toBe(16_384);
   expect(tunedOf(field, {}, 2048)).toBeUndefined();

@@ -123,9 +123,10 @@ export function contextOf(preview: Pick<Schema<"DryRun">, "command" | "vram_esti
   const { context: chosen, users, shared } = capacityOf(preview.command);
   const trained = preview.vram_estimate?.trained_for ?? null;
   const fits = preview.vram_estimate?.max_context_that_fits ?? null;
+  const whole = chosen ?? trained;
   // llama.cpp shares its context between its slots; vLLM's sequences have one each, as far as the cache goes.
-  const own = chosen !== null && users !== null && shared ? Math.floor(chosen / users) : chosen;
-  const each = own === null ? trained : Math.min(own, trained ?? own);
+  const own = whole !== null && users !== null && shared ? Math.floor(whole / users) : whole;
+  const each = own === null ? null : Math.min(own, trained ?? own);
   return { each, users: shared ? users : null, chosen, trained, fits };
 }
 

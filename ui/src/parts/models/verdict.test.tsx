@@ -19,7 +19,8 @@ it("says of a file that can't be loaded only that, whatever would fit", () => {
   expect(said([warning({})])).toBe("It can't be loaded");
   expect(said([warning({ category: "engine", field: "local_path" })])).toBe("It can't be loaded");
   // An image that is missing says nothing about the memory.
-  expect(said([warning({ category: "image", title: "No image" })])).toBe("Fits with 2\u202fk context · No image");
+  const image = warning({ category: "image", title: "No image" });
+  expect(said([image])).toBe("Fits with 2\u202fk context · No image");
 });
 
 it("fits with no more context than the model was trained for", () => {
