@@ -124,7 +124,9 @@ export default async function () {
     const model = page.getByRole("combobox", { name: "Model" });
     if ((await model.inputValue()) !== NAME) await model.selectOption(NAME);
     const stop = page.getByRole("button", { name: "Stop", exact: true });
-    const words = async () => (await answers.innerText()).length;
+    const replies = answers.getByRole("article").filter({ has: page.getByRole("heading", { name: NAME }) });
+    // Only the answer's own words count: one that is stopped before its first word leaves no answer.
+    const words = async () => (await replies.last().innerText()).length;
     let [asked, before] = [0, 0];
     // A tiny real model can end its answer before somebody stops it: then it is asked again.
     await until("an answer that grew was stopped", async () => {
@@ -134,7 +136,8 @@ export default async function () {
         await question.fill("Write a long story");
         await question.press("Enter");
         asked += 1;
-        await until("words", async () => (before = await words()));
+        await until("the answer begins", async () => (await replies.count()) === asked);
+        before = await words();
       } else if ((await words()) > before + 20) await stop.click({ timeout: 1000 }).catch(() => {});
       return false;
     });

@@ -47,14 +47,18 @@ impl PgTransaction {
         self.limit
     }
 
-    /// Lets the rest of the transaction take the server up to ten minutes, as long as rows keep coming.
-    pub(crate) async fn take_long(&mut self) -> StoreResult<()> {
-        const SQL: &str = "SET LOCAL statement_timeout = '10min'";
+    /// Runs a statement without parameters and without rows.
+    pub(crate) async fn run(&mut self, sql: &'static str) -> StoreResult<()> {
         let limit = self.asked();
-        let done = timeout(limit, sqlx::query(SQL).execute(&mut *self.conn)).await.map_err(late)?;
+        let done = timeout(limit, sqlx::query(sql).execute(&mut *self.conn)).await.map_err(late)?;
         self.answered();
         done?;
         Ok(())
+    }
+
+    /// Lets the rest of the transaction take the server up to ten minutes, as long as rows keep coming.
+    pub(crate) async fn take_long(&mut self) -> StoreResult<()> {
+        self.run("SET LOCAL statement_timeout = '10min'").await
     }
 
     /// Notes that the answer, or an error in its place, has come.

@@ -284,11 +284,13 @@ async fn begin_sqlite(pool: &SqlitePool, turn: Turn, seal: &Arc<Seal>) -> StoreR
 }
 
 async fn begin_postgres(pool: &PgPool, turn: Turn, limit: Duration, seal: &Arc<Seal>) -> StoreResult<Tx> {
+    const SQL: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
     // A restore locks all tables. The lock is taken before the snapshot, so that the snapshot is from before or after it:
     // an older one would show the tables that it moved with rows of those that it changed (see `restore::swap_postgres`).
-    const SQL: &str =
-        "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; LOCK TABLE meta IN ACCESS SHARE MODE";
-    let db = Db::Postgres(PgTransaction::open(pool, Some(SQL), limit).await?);
+    const LOCK: &str = "LOCK TABLE meta IN ACCESS SHARE MODE";
+    let mut tx = PgTransaction::open(pool, Some(SQL), limit).await?;
+    tx.run(LOCK).await?;
+    let db = Db::Postgres(tx);
     Ok(Tx::new(db, turn, Arc::clone(seal)))
 }
 
