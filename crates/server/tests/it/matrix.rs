@@ -241,6 +241,8 @@ pub(crate) fn body(names: &mut Names, method: &str, path: &str, password: &str) 
         }
         ("PATCH", "/admin/users/{id}") => json!({ "username": names.next() }),
         ("PATCH", "/admin/models/registry/{*served_name}") => json!({ "task": "embed" }),
+        // The path names no chat: nothing of the body is read.
+        ("PATCH", "/v1/chat/sessions/{id}") => return None,
         ("POST", "/admin/orgs") | ("PATCH", _) => json!({ "name": names.next() }),
         ("POST", "/admin/upstreams/refresh-health" | "/admin/keys" | "/auth/keys") => json!({}),
         _ => return None,
