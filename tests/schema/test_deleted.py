@@ -48,6 +48,7 @@ BODIES = {
     "changeModel": {"served_name": "other{n}"},
     "previewSavedModel": {"served_name": "previewed{n}"},
     "changeRegistryEntry": {"task": "embed"},
+    "changeChat": {"title": "other {n}"},
     "addChatMessage": {"role": "user", "content": "Hello"},
 }
 
