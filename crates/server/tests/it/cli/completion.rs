@@ -57,7 +57,7 @@ async fn names_of_the_gateway_and_fields_are_offered() {
         (&["registry", "remove", "q"][..], &["quartz"][..]),
         (&["registry", "set", ""], &["quartz"]),
         (&["models", "create", "--path", "m."], &["m.gguf"]),
-        (&["models", "dry-run", "--path", "or"], &["org/big", "org/big/big.gguf"]),
+        (&["models", "dry-run", "--path", "or"], &["org", "org/big", "org/big/big.gguf"]),
         (&["models", "inspect", "org/big/"], &["org/big/big.gguf"]),
         (&["models", "inspect", "../"], &[]),
     ] {
