@@ -98,7 +98,8 @@ fn page(mut command: Command) -> io::Result<Vec<u8>> {
             let arg = arg.hide(hidden);
             if positional { arg.help_heading("Arguments") } else { arg }
         });
-        shown.get_arguments().any(|it| !it.is_hide_set()).then(|| Man::new(shown))
+        let has_any = shown.get_arguments().any(|it| !it.is_hide_set());
+        has_any.then(|| Man::new(shown))
     };
     let man = Man::new(command.clone());
     let mut page = Vec::new();
