@@ -52,4 +52,6 @@ mod tokens;
 #[cfg(test)]
 mod usage;
 #[cfg(test)]
+mod usage_groups;
+#[cfg(test)]
 mod usage_sums;
