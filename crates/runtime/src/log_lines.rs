@@ -65,7 +65,7 @@ impl LineReader {
             (b'\n', _) => {
                 self.escape = Escape::None;
                 // `\r\n` is one line end, and the `\r` of a progress bar already ended its line.
-                if !(after_return && !self.printed) {
+                if !after_return || self.printed {
                     each(self.take());
                 }
             }

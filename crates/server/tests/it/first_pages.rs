@@ -46,7 +46,9 @@ fn the_commands_of_the_first_pages_work() {
         for block in commands(page) {
             if !ELSEWHERE.iter().any(|it| block.contains(it)) {
                 n += 1;
-                script += &format!("{block}echo 'done: block {n}, {title}'\n");
+                script.push_str(
+                    &[block.as_str(), "echo 'done: block ", &n.to_string(), ", ", title, "'\n"].concat(),
+                );
             }
         }
     }

@@ -107,8 +107,8 @@ async fn assert_agreement(client: &Client, filter: &str) -> Value {
     }
     let latency = get(client, &format!("/latency?{filter}")).await;
     let asked = ["outcome=", "status="].iter().any(|it| filter.contains(it));
-    let waited = |it: &&Value| asked || it["outcome"] != "client_error" && it["outcome"] != "rejected";
-    let samples = rows.as_array().unwrap().iter().filter(waited).map(|it| it["requests"].as_u64().unwrap());
+    let is_timed = |it: &&Value| asked || it["outcome"] != "client_error" && it["outcome"] != "rejected";
+    let samples = rows.as_array().unwrap().iter().filter(is_timed).map(|it| it["requests"].as_u64().unwrap());
     assert_eq!(latency["samples"], samples.sum::<u64>(), "{filter}");
     let ttft = get(client, &format!("/ttft?{filter}")).await;
     let streamed = column(&rows, "ttft_ms").into_iter().filter(|it| !it.is_null()).count();

@@ -26,8 +26,8 @@ pub(super) async fn tell(record: &mut Recorder, gateway: &Gateway) {
     record.send("lookUpUsers", &owner, "GET /admin/users/lookup", None).await;
     let link = format!("POST {user_path}/password-link");
     let link = record.send("createPasswordLink", &owner, &link, json!({ "hours": 24 })).await;
-    let used = json!({ "token": link["token"], "password": PASSWORD });
-    record.send("usePasswordLink", &gateway.client(), "POST /auth/password-link", used).await;
+    let redeemed = json!({ "token": link["token"], "password": PASSWORD });
+    record.send("usePasswordLink", &gateway.client(), "POST /auth/password-link", redeemed).await;
     account(record, gateway, &owner).await;
     keys(record, &owner, id(&ada)).await;
     routing(record, gateway, &owner).await;
