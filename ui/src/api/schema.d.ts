@@ -41,6 +41,8 @@ export interface Schemas {
     updated_at: number;
     /** A model is answering now: `GET /v1/chat/sessions/{id}/completions/current`. */
     answering: boolean;
+    /** The list shows it before chats that are not pinned. */
+    pinned: boolean;
     messages: Schemas["ChatMessage"][];
   };
   ChatAnswerEvent: {
@@ -69,6 +71,8 @@ export interface Schemas {
     updated_at: number;
     /** A model is answering now: `GET /v1/chat/sessions/{id}/completions/current`. */
     answering: boolean;
+    /** The list shows it before chats that are not pinned. */
+    pinned: boolean;
     message_count: number;
     messages?: Schemas["ChatMessage"][];
   };
@@ -121,6 +125,8 @@ export interface Schemas {
     evidence: string[];
   };
   DryRun: {
+    /** The served name that the record has or would get. */
+    served_name: string;
     command: string[];
     /** The options of `command` that only the gateway sets: where the engine listens, what it serves under which name. */
     gateway_options: string[];
@@ -461,7 +467,7 @@ export interface Schemas {
     stream_idle_timeout_sec: number | null;
     /** Where the model runs. `auto`: on GPUs if the machine has any. */
     device: "auto" | "cuda" | "cpu" | null;
-    /** Indexes of the GPUs that the container may use. Unset: all of them. */
+    /** Indexes of the GPUs that the engine may use. Unset: all of them. */
     selected_gpus: number[] | null;
     /** RAM that the container may use, including `/dev/shm` and files in RAM; an engine that needs more is ended. Unset: no limit but the machine's. It has no effect where engines are processes. */
     memory_limit_gib: number | null;
@@ -578,7 +584,7 @@ export interface Schemas {
     stream_idle_timeout_sec?: number | null;
     /** Where the model runs. `auto`: on GPUs if the machine has any. */
     device?: "auto" | "cuda" | "cpu" | null;
-    /** Indexes of the GPUs that the container may use. Unset: all of them. */
+    /** Indexes of the GPUs that the engine may use. Unset: all of them. */
     selected_gpus?: number[] | null;
     /** RAM that the container may use, including `/dev/shm` and files in RAM; an engine that needs more is ended. Unset: no limit but the machine's. It has no effect where engines are processes. */
     memory_limit_gib?: number | null;
@@ -695,7 +701,7 @@ export interface Schemas {
     stream_idle_timeout_sec?: number | null;
     /** Where the model runs. `auto`: on GPUs if the machine has any. */
     device?: "auto" | "cuda" | "cpu" | null;
-    /** Indexes of the GPUs that the container may use. Unset: all of them. */
+    /** Indexes of the GPUs that the engine may use. Unset: all of them. */
     selected_gpus?: number[] | null;
     /** RAM that the container may use, including `/dev/shm` and files in RAM; an engine that needs more is ended. Unset: no limit but the machine's. It has no effect where engines are processes. */
     memory_limit_gib?: number | null;
@@ -793,6 +799,8 @@ export interface Schemas {
     host_ram_available_gb: number | null;
     /** Tokens. */
     max_context_that_fits: number | null;
+    /** Tokens of context that the model was trained for; `null` if its files don't say so. */
+    trained_for: number | null;
     /** Where the engine chooses and not all of them fit; the others stay in RAM. */
     layers_on_gpus: number | null;
     notes: string[];
@@ -871,6 +879,13 @@ export interface Schemas {
     retry?: number;
     data: string;
   };
+  PasswordLink: {
+    /** Shown in this answer only. */
+    token: string;
+    /** The address of the link, below the address of the gateway. The token is in its fragment, which browsers don't send, so that it is in the logs of no proxy. */
+    path: string;
+    expires_at: string;
+  };
   Point: {
     /** The end of the interval. */
     ts: string;
@@ -892,6 +907,16 @@ export interface Schemas {
     breaker: "closed" | "half_open" | "open";
   };
   Role: "user" | "org_admin" | "admin" | "owner";
+  Session: {
+    /** It opens nothing. */
+    id: string;
+    created_at: string;
+    /** To about a tenth of `SESSION_TTL_HOURS`. */
+    last_used_at: string;
+    expires_at: string;
+    /** Whether it is the session of this request. */
+    current: boolean;
+  };
   Standing: {
     rpm_limit: {
       limit: number;
@@ -1102,7 +1127,7 @@ export interface Schemas {
     stream_idle_timeout_sec: number | null;
     /** Where the model runs. `auto`: on GPUs if the machine has any. */
     device: "auto" | "cuda" | "cpu" | null;
-    /** Indexes of the GPUs that the container may use. Unset: all of them. */
+    /** Indexes of the GPUs that the engine may use. Unset: all of them. */
     selected_gpus: number[] | null;
     /** RAM that the container may use, including `/dev/shm` and files in RAM; an engine that needs more is ended. Unset: no limit but the machine's. It has no effect where engines are processes. */
     memory_limit_gib: number | null;
@@ -1213,7 +1238,7 @@ export interface Schemas {
     stream_idle_timeout_sec?: number | null;
     /** Where the model runs. `auto`: on GPUs if the machine has any. */
     device?: "auto" | "cuda" | "cpu" | null;
-    /** Indexes of the GPUs that the container may use. Unset: all of them. */
+    /** Indexes of the GPUs that the engine may use. Unset: all of them. */
     selected_gpus?: number[] | null;
     /** RAM that the container may use, including `/dev/shm` and files in RAM; an engine that needs more is ended. Unset: no limit but the machine's. It has no effect where engines are processes. */
     memory_limit_gib?: number | null;
@@ -1324,7 +1349,7 @@ export interface Schemas {
     stream_idle_timeout_sec?: number | null;
     /** Where the model runs. `auto`: on GPUs if the machine has any. */
     device?: "auto" | "cuda" | "cpu" | null;
-    /** Indexes of the GPUs that the container may use. Unset: all of them. */
+    /** Indexes of the GPUs that the engine may use. Unset: all of them. */
     selected_gpus?: number[] | null;
     /** RAM that the container may use, including `/dev/shm` and files in RAM; an engine that needs more is ended. Unset: no limit but the machine's. It has no effect where engines are processes. */
     memory_limit_gib?: number | null;
@@ -1511,7 +1536,7 @@ export interface Operations {
       /** Only what this user did: an id, or the user's name at that time, in upper or lower case. */
       actor?: string;
       /** Only this kind of action. */
-      action?: "owner.bootstrap" | "session.login" | "session.login_failed" | "session.logout" | "user.password" | "user.create" | "user.change" | "user.delete" | "org.create" | "org.change" | "org.delete" | "key.create" | "key.change" | "key.revoke" | "token.create" | "token.revoke" | "model.create" | "model.change" | "model.delete" | "model.start" | "model.stop" | "model.apply" | "base_dir.change" | "registry.add" | "registry.remove" | "image.load" | "package.export" | "package.import" | "database.restore";
+      action?: "owner.bootstrap" | "session.login" | "session.login_failed" | "session.logout" | "session.end" | "user.password" | "user.password_link" | "user.password_link_use" | "user.create" | "user.change" | "user.delete" | "org.create" | "org.change" | "org.delete" | "key.create" | "key.change" | "key.revoke" | "token.create" | "token.revoke" | "model.create" | "model.change" | "model.delete" | "model.start" | "model.stop" | "model.apply" | "base_dir.change" | "registry.add" | "registry.remove" | "image.load" | "package.export" | "package.import" | "database.restore";
       /** Only actions on this kind of object. */
       object_type?: "user" | "org" | "key" | "token" | "model" | "base_dir" | "registry" | "image" | "package";
       /** Only actions on the object with this id. */
@@ -2418,6 +2443,8 @@ export interface Operations {
       follow?: "true" | "false" | "1" | "0";
       /** Say why the model does not run. */
       diagnose?: "true" | "false" | "1" | "0";
+      /** Keep the colours that the engine prints: ANSI escape sequences (`ESC [ … m`), and no others. With `follow` only. */
+      colors?: "true" | "false" | "1" | "0";
       /** The log of the run before the current one, as far as it is kept: its last 5,000 lines, or 1 MiB. */
       previous?: "true" | "false" | "1" | "0";
     };
@@ -2975,7 +3002,7 @@ export interface Operations {
     };
     body: undefined;
     answer: ({
-      /** What people call it. */
+      /** What people call it; the last name of what was deleted. */
       group: string;
       group_id: number | null;
       /** The group has an id, and nothing that the caller may see has that id any more. */
@@ -3244,7 +3271,8 @@ export interface Operations {
     body: {
       /** Without control characters, invisible characters and blanks at its ends. */
       username: string;
-      password: string;
+      /** A user without a password can't sign in until they set one with a link (`createPasswordLink`). */
+      password?: string | null;
       role?: Schemas["Role"] | null;
       org_id?: number | null;
       enabled?: boolean | null;
@@ -3314,6 +3342,19 @@ export interface Operations {
       id: number;
       status: "deleted";
     };
+  };
+  /** Make a link to set a password */
+  createPasswordLink: {
+    path: {
+      /** What was given when it was made. */
+      id: number;
+    };
+    query: undefined;
+    body: {
+      /** How long the link works, in hours; without it 72. */
+      hours?: number | null;
+    };
+    answer: Schemas["PasswordLink"];
   };
   /** Events about models that one may call */
   streamOwnEvents: {
@@ -3463,6 +3504,55 @@ export interface Operations {
       status: "ok";
     };
   };
+  /** Set your password with a link */
+  usePasswordLink: {
+    path: undefined;
+    query: undefined;
+    body: {
+      /** What stands after the `#` in the address of the link. */
+      token: string;
+      password: string;
+    };
+    answer: {
+      status: "ok";
+      user: Schemas["Me"];
+    };
+  };
+  /** List your own sessions */
+  listOwnSessions: {
+    path: undefined;
+    query: {
+      /** The largest number of entries to return. */
+      limit?: number;
+      /** The number of entries to skip. */
+      offset?: number;
+    };
+    body: undefined;
+    answer: Schemas["Session"][];
+  };
+  /** End all your other sessions */
+  endOtherSessions: {
+    path: undefined;
+    query: undefined;
+    body: undefined;
+    answer: {
+      status: "ended";
+      ended_count: number;
+    };
+  };
+  /** End one of your own sessions */
+  endOwnSession: {
+    path: {
+      /** What was given when it was made. */
+      id: string;
+    };
+    query: undefined;
+    body: undefined;
+    answer: {
+      id: string;
+      status: "deleted";
+    };
+  };
   /** Is there an owner? */
   getSetup: {
     path: undefined;
@@ -3577,7 +3667,7 @@ export interface Operations {
     };
     body: undefined;
     answer: ({
-      /** What people call it. */
+      /** What people call it; the last name of what was deleted. */
       group: string;
       group_id: number | null;
       /** The group has an id, and nothing that the caller may see has that id any more. */
@@ -3779,6 +3869,21 @@ export interface Operations {
     query: undefined;
     body: undefined;
     answer: Schemas["Chat"];
+  };
+  /** Rename a chat, or pin it */
+  changeChat: {
+    path: {
+      /** What was given when it was made. */
+      id: string;
+    };
+    query: undefined;
+    body: {
+      /** `null` gives back the title that the user's first message gave. Invisible characters are left out; a title that has no others counts as `null`. */
+      title?: string | null;
+      /** The list shows pinned chats first. */
+      pinned?: boolean;
+    };
+    answer: Schemas["ChatSummary"];
   };
   /** Delete a chat */
   deleteChat: {

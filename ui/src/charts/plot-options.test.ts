@@ -48,7 +48,10 @@ it("draws counts as bars, and everything else as lines", () => {
 });
 
 it("shows the range that was chosen, however few values there are", () => {
-  const [line, counts] = [{ ...pane, stacked: false }, { ...pane, bars: true }];
+  const [line, counts] = [
+    { ...pane, stacked: false },
+    { ...pane, bars: true },
+  ];
   const hour = { from: 0, to: 3_600_000 };
   expect(drawnSpan(line, [3_300_000, 3_590_000], hour)).toEqual([0, 3600]);
   expect(drawnSpan(line, [3_300_000, 3_590_000], undefined)).toEqual([3300, 3590]);

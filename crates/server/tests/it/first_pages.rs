@@ -1,5 +1,6 @@
 //! The commands of the README and of the pages that somebody reads first, run one page after the other on one machine.
 
+use std::fmt::Write as _;
 use std::{fs, path::Path};
 
 use crate::page::{MACHINE, commands, run};
@@ -46,9 +47,7 @@ fn the_commands_of_the_first_pages_work() {
         for block in commands(page) {
             if !ELSEWHERE.iter().any(|it| block.contains(it)) {
                 n += 1;
-                script.push_str(
-                    &[block.as_str(), "echo 'done: block ", &n.to_string(), ", ", title, "'\n"].concat(),
-                );
+                writeln!(script, "{block}echo 'done: block {n}, {title}'").unwrap();
             }
         }
     }

@@ -2,8 +2,7 @@ import type { en } from "./en";
 
 export const de = {
   title: "Passwort setzen",
-  lead:
-    "Ein Verwalter hat diesen Link für Sie erstellt. Wählen Sie ein Passwort; Sie sind damit sofort angemeldet.",
+  lead: "Ein Verwalter hat diesen Link für Sie erstellt. Wählen Sie ein Passwort; Sie sind damit sofort angemeldet.",
   passwordHelp:
     "8 Zeichen oder mehr. Ein langer Satz ist schwerer zu erraten als ein kurzes Wort mit Zeichen.",
   set: "Passwort setzen",
