@@ -283,13 +283,16 @@ async fn begin_sqlite(pool: &SqlitePool, turn: Turn, seal: &Arc<Seal>) -> StoreR
     Ok(Tx::new(Db::Sqlite(pool.begin().await?), turn, Arc::clone(seal)))
 }
 
+/// Begins a transaction of Postgres whose statements all see one moment.
+pub(crate) const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
+/// Comes right after [`BEGIN_READ`]. A restore locks all tables. The lock is taken before the snapshot, so that the snapshot
+/// is from before or after it: an older one would show the tables that it moved with rows of those that it changed (see
+/// `restore::swap_postgres`).
+pub(crate) const LOCK_READ: &str = "LOCK TABLE meta IN ACCESS SHARE MODE";
+
 async fn begin_postgres(pool: &PgPool, turn: Turn, limit: Duration, seal: &Arc<Seal>) -> StoreResult<Tx> {
-    const SQL: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
-    // A restore locks all tables. The lock is taken before the snapshot, so that the snapshot is from before or after it:
-    // an older one would show the tables that it moved with rows of those that it changed (see `restore::swap_postgres`).
-    const LOCK: &str = "LOCK TABLE meta IN ACCESS SHARE MODE";
-    let mut tx = PgTransaction::open(pool, Some(SQL), limit).await?;
-    tx.run(LOCK).await?;
+    let mut tx = PgTransaction::open(pool, Some(BEGIN_READ), limit).await?;
+    tx.run(LOCK_READ).await?;
     let db = Db::Postgres(tx);
     Ok(Tx::new(db, turn, Arc::clone(seal)))
 }

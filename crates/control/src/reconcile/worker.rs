@@ -304,12 +304,7 @@ impl Worker {
                 let launched = Box::pin(start::launch(&self.control, &model.as_launched(), superseded)).await;
                 self.control.runtime_status.change(self.id, |it| it.pull = None);
                 match launched {
-                    Ok(()) => {
-                        // It is this gateway's own, so it is not taken for one from before a restore.
-                        (self.boot, self.is_new_record) = (false, false);
-                        Ok(true)
-                    }
-                    Err(start::NoStart::Superseded) => Ok(true),
+                    Ok(()) | Err(start::NoStart::Superseded) => Ok(true),
                     Err(start::NoStart::Failed(failure)) => {
                         self.store(model, self.failed(model, failure)).await.map(|()| true)
                     }

@@ -8,6 +8,7 @@ use sqlx::{ConnectOptions, postgres::PgConnectOptions};
 use crate::{
     Proof, Seal, StoreError, StoreResult,
     dump::{header::DumpSecrets, source::Reading, write::write},
+    store::{BEGIN_READ, LOCK_READ},
 };
 
 /// Writes the database at `postgres://…` like [`crate::Store::dump`], without changing it. Its schema may be older than
@@ -22,10 +23,10 @@ pub async fn dump_server(
     now: Timestamp,
     to: &mut (dyn io::Write + Send),
 ) -> StoreResult<Proof> {
-    const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
     let options = PgConnectOptions::from_str(url)
         .map_err(|_| StoreError::Address("it is not a valid `postgres://` address".to_owned()))?;
     let mut conn = options.application_name("gantry").connect().await?;
-    sqlx::raw_sql(BEGIN).execute(&mut conn).await?;
+    sqlx::raw_sql(BEGIN_READ).execute(&mut conn).await?;
+    sqlx::raw_sql(LOCK_READ).execute(&mut conn).await?;
     write(Reading::Postgres(conn), secrets, Arc::new(seal), now, to).await
 }

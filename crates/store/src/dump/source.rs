@@ -16,7 +16,7 @@ use crate::{
         schema::{Kind, Schema, Table},
     },
     migrate,
-    store::Pools,
+    store::{BEGIN_READ, LOCK_READ, Pools},
     tx::next,
 };
 
@@ -50,13 +50,13 @@ impl Reading {
                 Self::sqlite_to_read(options).await
             }
             Pools::Postgres { pool, .. } => {
-                const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
                 // The sink may be slow, and a large table takes its time.
                 const LONG: &str =
                     "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0";
                 let mut conn = answered(pool.connect_options().connect()).await?;
-                answered(sqlx::raw_sql(BEGIN).execute(&mut conn)).await?;
+                answered(sqlx::raw_sql(BEGIN_READ).execute(&mut conn)).await?;
                 answered(sqlx::raw_sql(LONG).execute(&mut conn)).await?;
+                answered(sqlx::raw_sql(LOCK_READ).execute(&mut conn)).await?;
                 Ok(Self::Postgres(conn))
             }
         }

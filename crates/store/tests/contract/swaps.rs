@@ -253,6 +253,29 @@ async fn restored_rows_are_never_read_with_the_mark_of_the_restore_before() {
     db.remove().await;
 }
 
+/// A dump asks `meta` first, which is what a swap locks and changes.
+#[tokio::test]
+async fn a_dump_that_waits_for_a_swap_shows_what_came_with_it() {
+    const SWAP: &str = "BEGIN; LOCK TABLE meta IN ACCESS EXCLUSIVE MODE; \
+         DO $$ BEGIN WHILE NOT EXISTS (SELECT FROM pg_locks WHERE relation = 'meta'::regclass AND NOT granted) \
+         LOOP PERFORM pg_sleep(0.01); END LOOP; END $$; \
+         UPDATE orgs SET name = 'Brought'; COMMIT";
+    const SWAPS: &str = "SELECT 1 FROM pg_locks WHERE relation = 'meta'::regclass AND mode = 'AccessExclusiveLock' AND granted";
+    let Some(db) = Database::postgres().await else { return };
+    db.org("Acme").await;
+    let dump = async {
+        while db.tamper(SWAPS).await.unwrap() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let mut text = Vec::new();
+        db.store.dump(DumpSecrets::Redacted, NOW, &mut text).await.unwrap();
+        String::from_utf8(text).unwrap()
+    };
+    let ((), text) = tokio::join!(db.tamper_text(SWAP), dump);
+    assert!(text.contains("Brought") && !text.contains("Acme"), "{text}");
+    db.remove().await;
+}
+
 /// Makes a database file with an owner, and returns its dump too.
 async fn file_with_owner(path: &Path, username: &str) -> Vec<u8> {
     let store = Store::open(&format!("sqlite://{}", path.display())).await.unwrap();
