@@ -103,6 +103,8 @@ const SPECIAL: &[(&str, &str)] = &[
         "crates/admin-api/src/models/dry_run/mod.rs",
         "batch_size engine_image tensor_parallel_size pipeline_parallel_size tensor_split device extra_env local_path repo_id",
     ),
+    // Elements that hold more than one word of the command.
+    ("crates/admin-api/src/models/dry_run/extra_args.rs", "extra_args"),
     ("crates/server/src/demo.rs", "local_path engine_image tool_call_parser enable_auto_tool_choice"),
 ];
 /// Advice about logs names the fields that would help; a new field works without any.
